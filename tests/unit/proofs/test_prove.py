@@ -1,0 +1,187 @@
+"""From printed formula to verdict, on small pages made for the purpose."""
+
+from fractions import Fraction
+
+import pytest
+
+from attngrad.proofs.claim import Chapter, Definition, Hypothesis, Identity, Wrong
+from attngrad.proofs.examine import page_formulas, verdict
+from attngrad.proofs.prove import Context, LedgerError, judge
+from attngrad.proofs.table import Table
+from attngrad.proofs.witness import BadPlant
+
+TABLE = Table(
+    index=dict.fromkeys("ijl", "n"),
+    names={**{x: ("n",) for x in ("s", "p", "y", "v", "w", r"\mu")}, "J": ("n", "n"), "L": (), "c": (), r"\tau": "+", "n": "size"},
+    kronecker=r"\delta",
+)
+SOFTMAX = r"p_i = \frac{e^{s_i}}{\sum_l e^{s_l}}"
+
+
+def page(*claims, **formulas: str) -> tuple[Chapter, dict]:
+    """Return a chapter and its displays; underscores of the keywords stand for hyphens."""
+    chapter = Chapter("small", TABLE, ({"n": 2}, {"n": 3}), claims)
+    text = "\n\n".join(f"$$\n{tex}\n$$ ({label.replace('_', '-')})" for label, tex in formulas.items())
+    return chapter, page_formulas(chapter, text)
+
+
+def word(claim: Identity, tex: str, **definitions: str) -> str:
+    """Return the verdict on one formula with the given definitions in force."""
+    labels = [k.replace("_", "-") for k in definitions]
+    given = [Definition(label) for label in labels]
+    claim = type(claim)(claim.label, tuple(labels), claim.assume)
+    chapter, formulas = page(*given, claim, **definitions, **{claim.label.replace("-", "_"): tex})
+    return verdict(chapter, formulas, claim).word
+
+
+EQ, BAD = Identity("eq-x"), Wrong("bad-x")
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\frac{\partial p_i}{\partial s_j} = p_i (\delta_{ij} - p_j)",
+        r"\sum_i p_i = 1",
+        r"\log p_i = s_i - \log\Bigl(\sum_l e^{s_l}\Bigr)",
+        r"\frac{e^{s_i - c}}{\sum_l e^{s_l - c}} = p_i",
+        r"\frac{\partial p_i}{\partial s_i} = p_i - p_i^2",
+        r"\frac{\partial^2 p_i}{\partial s_j\, \partial s_l} = \frac{\partial^2 p_i}{\partial s_l\, \partial s_j}",
+    ],
+)
+def test_right_formulas_are_proved(tex: str) -> None:
+    assert word(EQ, tex, def_p=SOFTMAX) == "PROVED"
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\frac{\partial p_i}{\partial s_j} = p_i (1 - p_j)",
+        r"\sum_i p_i = n",
+        r"\log p_i = s_i - \sum_l s_l",
+        r"\frac{e^{s_i - c}}{\sum_l e^{s_l + c}} = p_i",
+        r"\frac{\partial^2 p_i}{\partial s_j\, \partial s_l} = 0",
+    ],
+)
+def test_wrong_formulas_are_refuted(tex: str) -> None:
+    assert word(EQ, tex, def_p=SOFTMAX) == "REFUTED"
+
+
+def test_one_wrong_line_refutes_a_chain_and_is_named() -> None:
+    claim = Identity("eq-x", ("def-p",))
+    tex = r"\begin{aligned} \sum_i p_i &= 1 && \text{(first)} \\ &= n \sum_i p_i && \text{(second)} \end{aligned}"
+    chapter, formulas = page(Definition("def-p"), claim, def_p=SOFTMAX, eq_x=tex)
+    found = verdict(chapter, formulas, claim)
+    assert found.word == "REFUTED"
+    assert found.witness["line"] == 2
+    assert "(line 2)" in found.detail
+
+
+def test_a_derivative_by_a_name_on_which_nothing_depends_is_not_zero_but_refused() -> None:
+    assert word(EQ, r"\frac{\partial L}{\partial s_j} = 0", def_l=r"L = \sum_i v_i") == "UNDECIDED"
+
+
+def test_a_derivative_by_a_defined_name_takes_it_as_an_input() -> None:
+    assert word(EQ, r"\frac{\partial L}{\partial p_j} = v_j", def_p=SOFTMAX, def_l=r"L = \sum_i v_i p_i") == "PROVED"
+
+
+def test_copies_of_a_definition_do_not_capture_each_other() -> None:
+    square = r"\sum_i \Bigl( \sum_l p_l v_l \Bigr) p_i v_i = \Bigl( \sum_i p_i v_i \Bigr)^2"
+    assert word(EQ, square, def_p=SOFTMAX) == "PROVED"
+    nested = {"def_c": r"c = \sum_i s_i", "def_l": r"L = \sum_i c\, v_i"}
+    assert word(EQ, r"L = \Bigl(\sum_i s_i\Bigr)\Bigl(\sum_i v_i\Bigr)", **nested) == "PROVED"
+
+
+def test_a_quotation_may_use_a_letter_twice_and_is_refuted() -> None:
+    literal = r"\frac{\partial p_i}{\partial s_j} = \sum_i p_i (\delta_{ij} - p_j) + p_i"
+    assert word(BAD, literal, def_p=SOFTMAX) == "REFUTED"
+    assert word(EQ, literal, def_p=SOFTMAX) == "REFUSED"
+
+
+class TestHypotheses:
+    """What is assumed is read from the page, and the planted numbers must satisfy it as printed."""
+
+    @staticmethod
+    def judged(assumed: str, claimed: str, plant) -> str:
+        claim = Identity("eq-x", ("def-p", "def-l"), ("def-y",))
+        chapter, formulas = page(
+            Definition("def-p"), Definition("def-l"), Hypothesis("def-y", plant=plant), claim,
+            def_p=SOFTMAX, def_l=r"L = - \sum_i y_i \log p_i", def_y=assumed, eq_x=claimed,
+        )
+        return verdict(chapter, formulas, claim).word
+
+    @staticmethod
+    def ones(sizes, random):
+        n = sizes["n"]
+        y = [Fraction(random.randint(-5, 5)) for _ in range(n - 1)]
+        return {("y", k + 1): v for k, v in enumerate([*y, 1 - sum(y)])}
+
+    def test_it_is_used(self) -> None:
+        claimed = r"\frac{\partial L}{\partial s_j} = p_j - y_j"
+        assert self.judged(r"\sum_i y_i = 1", claimed, self.ones) == "PROVED"
+
+    def test_a_changed_hypothesis_is_noticed(self) -> None:
+        with pytest.raises(BadPlant, match="def-y"):
+            self.judged(r"\sum_i y_i = 2", r"\frac{\partial L}{\partial s_j} = p_j - y_j", self.ones)
+
+    def test_a_form_that_is_no_rule_is_refused(self) -> None:
+        with pytest.raises(LedgerError, match="a hypothesis reads"):
+            self.judged(r"\sum_i y_i + y_j = 1 + y_j", r"\frac{\partial L}{\partial s_j} = p_j - y_j", self.ones)
+
+
+class TestWorkedInstances:
+    """A formula at fixed sizes is compared at every entry."""
+
+    def test_right_and_wrong(self) -> None:
+        claim = Identity("eq-x", ("def-v",), at={"n": 2})
+        chapter, formulas = page(Definition("def-v", at={"n": 2}), claim, def_v=r"v = \begin{pmatrix} 3 \\ 5 \end{pmatrix}",
+                                 eq_x=r"\sum_i v_i = 8")
+        context = Context(chapter, formulas, claim)
+        assert judge(context, claim, formulas["eq-x"].tex).word == "EXACT"
+        assert judge(context, claim, r"\sum_i v_i = 9").word == "REFUTED"
+
+
+@pytest.mark.parametrize(
+    ("tex", "message"),
+    [(r"p_i + s_i = 1", "left side of a definition"), (r"p_i = s_i = v_i", "one equation"), (r"J_{ii} = p_i", "distinct")],
+)
+def test_what_is_no_definition_is_refused(tex: str, message: str) -> None:
+    claim = Definition("def-x")
+    chapter, formulas = page(claim, def_x=tex)
+    found = verdict(chapter, formulas, claim)
+    assert found.word == "REFUSED"
+    assert message in found.detail
+
+
+def test_a_name_defined_twice_is_refused() -> None:
+    claim = Identity("eq-x", ("def-a", "def-b"))
+    chapter, formulas = page(Definition("def-a"), Definition("def-b"), claim, def_a=r"c = \tau", def_b=r"c = 2 \tau", eq_x="c = c")
+    with pytest.raises(LedgerError, match="defined twice"):
+        Context(chapter, formulas, claim)
+
+
+def test_definitions_in_a_circle_are_refused() -> None:
+    claim = Identity("eq-x", ("def-a", "def-b"))
+    chapter, formulas = page(Definition("def-a"), Definition("def-b"), claim, def_a=r"c = 2 L", def_b=r"L = c + 1", eq_x="c = c")
+    with pytest.raises(LedgerError, match="circle: L, c"):
+        Context(chapter, formulas, claim)
+
+
+@pytest.mark.parametrize(
+    ("claims", "formulas", "message"),
+    [
+        ((), {"eq_x": "c = c"}, "without a ledger entry: eq-x"),
+        ((Identity("eq-x"),), {}, "without a display: eq-x"),
+    ],
+)
+def test_page_and_ledger_have_the_same_labels(claims, formulas, message) -> None:
+    with pytest.raises(LedgerError, match=message):
+        page(*claims, **formulas)
+
+
+def test_labels_are_checked_when_a_ledger_is_written() -> None:
+    with pytest.raises(ValueError, match="start with 'eq-'"):
+        Identity("thm-x")
+    with pytest.raises(ValueError, match="claimed twice"):
+        Chapter("small", TABLE, (), (EQ, EQ))
+    with pytest.raises(ValueError, match="unknown labels: def-none"):
+        Chapter("small", TABLE, (), (Identity("eq-x", ("def-none",)),))

@@ -1,0 +1,39 @@
+"""Gradients of attention and of relative position bias: reference, torch layers, checks and proofs.
+
+Importing the package loads none of its modules; each one loads when it is first used.
+
+>>> import attngrad
+>>> attngrad.offsets.relative_offset(2, 2)
+array([[ 0,  1],
+       [-1,  0]])
+"""
+
+import importlib
+from types import ModuleType
+
+_MODULES = (
+    "checks",
+    "closed",
+    "layers",
+    "mistakes",
+    "notation",
+    "offsets",
+    "plots",
+    "proofs",
+    "reference",
+)
+
+
+def __getattr__(name: str) -> ModuleType | str:
+    """Load a submodule, or read the installed version, on first use."""
+    if name in _MODULES:
+        return importlib.import_module(f"attngrad.{name}")
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("attngrad")
+    known = ", ".join(_MODULES)
+    raise AttributeError(f"module 'attngrad' has no attribute {name!r}; its modules are {known}")
+
+
+def __dir__() -> list[str]:
+    """List the submodules beside what is loaded, so that completion finds them."""
+    return sorted({*globals(), *_MODULES, "__version__"})

@@ -1,0 +1,163 @@
+"""Closed-form derivatives as torch autograd functions: whole rows at once, no blocks.
+
+`attngrad.layers` checks the arguments and calls these with logits in float32 or float64 and a boolean tensor
+that says where a key takes part. Backward passes consist of differentiable operations on saved tensors, so
+they can be differentiated again.
+"""
+
+import torch
+
+
+def top(x: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return the largest allowed entry of each row, 0 where there is none."""
+    if x.shape[-1] == 0:
+        return x.new_zeros(*x.shape[:-1], 1)
+    largest = x.masked_fill(~allowed, -torch.inf).amax(dim=-1, keepdim=True)
+    return largest.masked_fill(largest.isneginf(), 0.0)
+
+
+def shifted(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return the logits minus the largest allowed one of their row; -inf where nothing is allowed."""
+    return s.masked_fill(~allowed, -torch.inf) - top(s, allowed)
+
+
+def weights(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return softmax over the allowed keys; 0 in a row without one."""
+    exponentials = shifted(s, allowed).exp()
+    total = exponentials.sum(dim=-1, keepdim=True)
+    return exponentials / total.masked_fill(total == 0.0, 1.0)
+
+
+def log_weights(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return log-softmax over the allowed keys; -inf elsewhere."""
+    differences = shifted(s, allowed)
+    total = differences.exp().sum(dim=-1, keepdim=True)
+    return differences - total.masked_fill(total == 0.0, 1.0).log()
+
+
+def through_softmax(p: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return J x = p (x - sum p x); J is symmetric, so this serves both directions."""
+    return p * (x - (p * x).sum(dim=-1, keepdim=True))
+
+
+class Softmax(torch.autograd.Function):
+    """p = softmax(s) over the allowed keys; saves its output."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(s, allowed):
+        return weights(s, allowed)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+        ctx.save_for_forward(output)
+
+    @staticmethod
+    def backward(ctx, dp):
+        (p,) = ctx.saved_tensors
+        return through_softmax(p, dp), None
+
+    @staticmethod
+    def jvp(ctx, ts, _):
+        (p,) = ctx.saved_tensors
+        return through_softmax(p, ts)
+
+
+class LogSoftmax(torch.autograd.Function):
+    """log p over the allowed keys; a cotangent on another key is not read, since log p is constant there."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(s, allowed):
+        return log_weights(s, allowed)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output, inputs[1])
+        ctx.save_for_forward(output, inputs[1])
+
+    @staticmethod
+    def backward(ctx, dlogp):
+        logp, allowed = ctx.saved_tensors
+        dlogp = dlogp.masked_fill(~allowed, 0.0)
+        return dlogp - logp.exp() * dlogp.sum(dim=-1, keepdim=True), None
+
+    @staticmethod
+    def jvp(ctx, ts, _):
+        logp, allowed = ctx.saved_tensors
+        mean = (logp.exp() * ts).sum(dim=-1, keepdim=True)
+        return (ts - mean).masked_fill(~allowed, 0.0)
+
+
+class CrossEntropy(torch.autograd.Function):
+    """loss = -sum y log p for each row; saves its inputs and forms p again when it is needed."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(s, y, allowed):
+        # A target of 0 may meet a log-weight of -inf: on a masked key, or beyond the range of floats.
+        return -(y * log_weights(s, allowed).masked_fill(y == 0.0, 0.0)).sum(dim=-1)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, dloss):
+        s, y, allowed = ctx.saved_tensors
+        dloss, ds, dy = dloss.unsqueeze(-1), None, None
+        if ctx.needs_input_grad[0]:
+            ds = dloss * (Softmax.apply(s, allowed) * y.sum(dim=-1, keepdim=True) - y)
+        if ctx.needs_input_grad[1]:
+            # A target holds 0 on a key that is not allowed and stays there, so it gets no cotangent.
+            dy = -dloss * LogSoftmax.apply(s, allowed).masked_fill(~allowed, 0.0)
+        return ds, dy, None
+
+    @staticmethod
+    def jvp(ctx, ts, ty, _):
+        s, y, allowed = ctx.saved_tensors
+        tangent = s.new_zeros(s.shape[:-1])
+        if ts is not None:
+            gradient = weights(s, allowed) * y.sum(dim=-1, keepdim=True) - y
+            tangent = tangent + (gradient * ts).sum(dim=-1)
+        if ty is not None:
+            logp = log_weights(s, allowed).masked_fill(~allowed, 0.0)
+            tangent = tangent - (logp * ty).sum(dim=-1)
+        return tangent
+
+
+class SoftmaxTemperature(torch.autograd.Function):
+    """p = softmax(x / tau) for logits x that are shifted by a constant of their row; 0-d tau."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, tau, allowed):
+        return weights(x / tau, allowed)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, tau, _ = inputs
+        ctx.save_for_backward(output, x, tau)
+        ctx.save_for_forward(output, x, tau)
+
+    @staticmethod
+    def backward(ctx, dp):
+        p, x, tau = ctx.saved_tensors
+        through = through_softmax(p, dp)
+        return through / tau, -(through * x).sum() / tau / tau, None
+
+    @staticmethod
+    def jvp(ctx, tx, ttau, _):
+        p, x, tau = ctx.saved_tensors
+        tangent = torch.zeros_like(p)
+        if tx is not None:
+            tangent = tangent + tx / tau
+        if ttau is not None:
+            tangent = tangent - x * (ttau / tau / tau)
+        return through_softmax(p, tangent)

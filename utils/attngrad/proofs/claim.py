@@ -1,0 +1,150 @@
+"""What the ledger says about a label: one small record a claim.
+
+A record never holds the formula of its label. The formula stands on the page and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from random import Random
+
+import numpy as np
+
+from .table import Table
+
+Planted = Mapping[tuple, Fraction]
+Model = Callable[[np.random.Generator, int], Mapping[str, object]]
+NOTHING: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A label and the labels that its formula builds on (definitions, or proved ``name = ...`` lemmas).
+
+    ``at`` fixes sizes, for a worked instance.
+    """
+
+    label: str
+    uses: tuple[str, ...] = ()
+    assume: tuple[str, ...] = ()
+    at: Mapping[str, int] = field(default_factory=dict)
+
+    prefix = ""
+
+    def __post_init__(self) -> None:
+        if not self.label.startswith(self.prefix):
+            raise ValueError(f"{type(self).__name__} labels start with {self.prefix!r}; got {self.label!r}")
+
+
+@dataclass(frozen=True)
+class Definition(Claim):
+    """``name = expression``: the very object that proofs unfold."""
+
+    prefix = "def-"
+
+
+@dataclass(frozen=True)
+class Hypothesis(Claim):
+    """An equation that claims may assume, and a way to draw numbers that satisfy it.
+
+    ``plant(sizes, random)`` returns values by key, such as ``{("y", 1): Fraction(1, 3)}``.
+    """
+
+    plant: Callable[[Mapping[str, int], Random], Planted] = field(default=lambda sizes, random: {})
+    prefix = "def-"
+
+
+@dataclass(frozen=True)
+class Identity(Claim):
+    """An equation or a chain of equations, proved for every size.
+
+    With ``at`` it is a worked instance, checked at every entry. ``mistakes`` are known wrong forms
+    of the formula, as LaTeX by name, besides the page's own ``bad-`` formulas.
+    """
+
+    mistakes: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    sizes: tuple[Mapping[str, int], ...] = ()
+    prefix = "eq-"
+
+
+@dataclass(frozen=True)
+class Wrong(Claim):
+    """A formula that the page shows as wrong: it must have an exact counterexample.
+
+    ``instead`` is the label of the right formula, ``mistake`` its id in ``attngrad.mistakes``.
+    """
+
+    instead: str = ""
+    mistake: str = ""
+    sizes: tuple[Mapping[str, int], ...] = ()
+    prefix = "bad-"
+
+
+@dataclass(frozen=True)
+class Theorem(Claim):
+    """An inequality or an order: argued on the page, attacked with numbers here.
+
+    ``model(random, trial)`` draws one instance, first the extreme ones. ``tight`` says that some
+    instance attains equality, so that no weaker constant passes.
+    """
+
+    rests_on: tuple[str, ...] = ()
+    classical: tuple[str, ...] = ()
+    model: Model | None = None
+    tight: bool = True
+    prefix = "thm-"
+
+
+@dataclass(frozen=True)
+class Number(Claim):
+    """A numerical fact ``expression \\approx digits``, measured by the machine at each run."""
+
+    model: Model | None = None
+    prefix = "num-"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The claims of one page, its notation, and the sizes at which the oracle runs."""
+
+    page: str
+    table: Table
+    sizes: tuple[Mapping[str, int], ...]
+    claims: tuple[Claim, ...]
+
+    def __post_init__(self) -> None:
+        labels = [c.label for c in self.claims]
+        twice = sorted({x for x in labels if labels.count(x) > 1})
+        if twice:
+            raise ValueError(f"{self.page}: labels claimed twice: {', '.join(twice)}")
+        for c in self.claims:
+            missing = sorted({*c.uses, *c.assume} - set(labels))
+            if missing:
+                raise ValueError(f"{self.page}: {c.label} builds on unknown labels: {', '.join(missing)}")
+
+    def __getitem__(self, label: str) -> Claim:
+        for c in self.claims:
+            if c.label == label:
+                return c
+        raise KeyError(f"{self.page} has no claim {label!r}")
+
+    def table_of(self, claim: Claim) -> Table:
+        """Return the notation in which the formula of a claim is read."""
+        return self.table.at(**claim.at) if claim.at else self.table
+
+    def closure(self, claim: Claim) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the labels that a claim uses and assumes, those of its definitions included."""
+        uses: list[str] = []
+        assume: list[str] = list(claim.assume)
+        todo = list(claim.uses)
+        while todo:
+            label = todo.pop(0)
+            if label in uses:
+                continue
+            uses.append(label)
+            if isinstance(self[label], Definition):
+                todo += self[label].uses
+                assume += [a for a in self[label].assume if a not in assume]
+        return tuple(uses), tuple(assume)

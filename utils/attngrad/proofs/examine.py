@@ -1,0 +1,181 @@
+"""Everything that is asked of one claim: its verdict, its known mistakes, its mutants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from . import floats
+from .claim import Chapter, Claim, Definition, Hypothesis, Identity, Number, Theorem, Wrong
+from .mutants import of_reading, of_string
+from .page import Display, displays, load
+from .prove import Context, LedgerError, Verdict, definition_of, judge, judge_reading
+from .read import ReadError, fingerprint, read
+from .witness import BadPlant
+
+GOOD = {"eq-": ("PROVED", "EXACT"), "def-": ("DEFINED", "ASSUMED"), "thm-": ("ARGUED",),
+        "bad-": ("REFUTED",), "num-": ("MEASURED",)}
+DEAD = ("REFUTED", "REFUSED")
+
+
+@dataclass
+class Result:
+    """The outcome of one claim.
+
+    ``equivalent`` counts changes of the formula that leave its meaning as it is, ``also_true`` changes
+    of an inequality or a number that give another true statement, such as one digit less. The
+    fingerprint, which the ledger page holds, tells those from the formula itself.
+    """
+
+    label: str
+    verdict: Verdict
+    seconds: float = 0.0
+    mistakes: dict[str, Verdict] = field(default_factory=dict)
+    fingerprint: str = ""
+    killed: int = 0
+    equivalent: int = 0
+    also_true: int = 0
+    alive: list[tuple[str, str, str]] = field(default_factory=list)
+    mutant_seconds: float = 0.0
+
+    @property
+    def faults(self) -> list[str]:
+        """Return what is wrong with this claim, one sentence each."""
+        out = []
+        prefix = self.label.partition("-")[0] + "-"
+        if self.verdict.word not in GOOD[prefix]:
+            out.append(f"{self.label}: {self.verdict}")
+        out += [f"{self.label}: the mistake {name} is not refuted: {v}" for name, v in self.mistakes.items() if v.word != "REFUTED"]
+        out += [f"{self.label}: a mutant survives ({kind}): {text} ({why})" for kind, text, why in self.alive]
+        return out
+
+
+def page_formulas(chapter: Chapter, text: str | None = None) -> dict[str, Display]:
+    """Return the labelled displays of the chapter's page.
+
+    Raises
+    ------
+    LedgerError
+        When a label of the page is not in the ledger, or the ledger names one that the page lacks.
+    """
+    formulas = {d.label: d for d in displays(load(chapter.page) if text is None else text, chapter.page) if d.label}
+    claimed = {c.label for c in chapter.claims}
+    unknown = sorted(set(formulas) - claimed)
+    missing = sorted(claimed - set(formulas))
+    if unknown:
+        raise LedgerError(f"{chapter.page}: displays without a ledger entry: {', '.join(unknown)}")
+    if missing:
+        raise LedgerError(f"{chapter.page}: ledger entries without a display: {', '.join(missing)}")
+    return formulas
+
+
+def verdict(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, tex: str | None = None) -> Verdict:
+    """Return the verdict on a claim, or on ``tex`` in its place."""
+    text = formulas[claim.label].tex if tex is None else tex
+    if isinstance(claim, Theorem):
+        return Verdict(*floats.attack(chapter, formulas, claim, text))
+    if isinstance(claim, Number):
+        return Verdict(*floats.measure(chapter, formulas, claim, text))
+    if isinstance(claim, (Definition, Hypothesis)):
+        return _definition(chapter, formulas, claim, text)
+    return judge(Context(chapter, formulas, claim), claim, text)
+
+
+def _definition(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, tex: str) -> Verdict:
+    try:
+        reading = read(tex, chapter.table_of(claim))
+        if isinstance(claim, Hypothesis):
+            return Verdict("ASSUMED", "numbers that satisfy it are planted")
+        definition = definition_of(claim.label, reading)
+    except (ReadError, LedgerError) as error:
+        return Verdict("REFUSED", str(error))
+    return Verdict("DEFINED", f"the object {definition.name} that proofs unfold")
+
+
+def examine(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, mutants: bool = True) -> Result:
+    """Return the verdict on one claim, on every known mistake and on every mutant."""
+    start = time.process_time()
+    result = Result(claim.label, verdict(chapter, formulas, claim))
+    if result.verdict.word != "REFUSED":
+        reading = read(formulas[claim.label].tex, chapter.table_of(claim), quote=isinstance(claim, Wrong))
+        result.fingerprint = fingerprint(reading)[:8]
+    for name, tex in _mistakes(chapter, formulas, claim).items():
+        context = Context(chapter, formulas, claim)
+        result.mistakes[name] = judge(context, Wrong("bad-" + name), tex)
+    result.seconds = time.process_time() - start
+    if mutants and not result.faults:
+        start = time.process_time()
+        for kind, text, found in _mutants(chapter, formulas, claim):
+            if found.word in DEAD:
+                result.killed += 1
+            elif found.word in ("PROVED", "SAME"):
+                result.equivalent += 1
+            elif found.word in ("ARGUED", "MEASURED"):
+                result.also_true += 1
+            else:
+                result.alive.append((kind, text, str(found)))
+        result.mutant_seconds = time.process_time() - start
+    return result
+
+
+def _mistakes(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim) -> dict[str, str]:
+    """Return the known wrong forms: the page's own ``bad-`` formulas and those of the claim."""
+    if not isinstance(claim, Identity):
+        return {}
+    shown = {c.label: formulas[c.label].tex for c in chapter.claims if isinstance(c, Wrong) and c.instead == claim.label}
+    return {**shown, **claim.mistakes}
+
+
+def _mutants(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim) -> Iterator[tuple[str, str, Verdict]]:
+    """Yield (kind, text, verdict) of every mutant; ``SAME`` marks one that reads as the same object."""
+    if isinstance(claim, Wrong):
+        return
+    tex = formulas[claim.label].tex
+    original = read(tex, chapter.table_of(claim))
+    context = Context(chapter, formulas, claim) if isinstance(claim, Identity) else None
+    for kind, mutant in of_string(tex, chapter.table):
+        yield kind, mutant, _judge_mutant(chapter, formulas, claim, context, original, mutant)
+    if context is not None:
+        for kind, reading in of_reading(original):
+            yield kind, f"object of {claim.label}", judge_reading(context, reading)
+
+
+def _judge_mutant(chapter, formulas, claim, context, original, mutant) -> Verdict:
+    try:
+        if fingerprint(read(mutant, chapter.table_of(claim))) == fingerprint(original):
+            return Verdict("SAME")
+    except ReadError as error:
+        return Verdict("REFUSED", str(error))
+    if context is not None:
+        return judge(context, claim, mutant)
+    if isinstance(claim, (Definition, Hypothesis)):
+        return _mutated_definition(chapter, formulas, claim, mutant)
+    return verdict(chapter, formulas, claim, mutant)
+
+
+def _mutated_definition(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, mutant: str) -> Verdict:
+    """A wrong definition is dead when a claim that builds on it fails; which one is named."""
+    if verdict(chapter, formulas, claim, mutant).word == "REFUSED":
+        return Verdict("REFUSED")
+    changed = {**formulas, claim.label: replace(formulas[claim.label], tex=mutant)}
+    dependents = [c for c in chapter.claims if isinstance(c, Identity) and claim.label in _builds_on(chapter, c)]
+    for other in dependents:
+        try:
+            found = verdict(chapter, changed, other)
+        except (BadPlant, LedgerError) as error:
+            return Verdict("REFUTED", str(error))
+        except ReadError as error:
+            return Verdict("REFUSED", str(error))
+        if found.word not in GOOD["eq-"]:
+            return Verdict("REFUTED", f"{other.label} fails: {found.word}")
+    if isinstance(claim, Definition):
+        same = Identity("eq-same", (claim.label,), at=claim.at)
+        if judge(Context(chapter, formulas, same), same, mutant).word in GOOD["eq-"]:
+            return Verdict("SAME", "it follows from the definition as printed")
+    return Verdict("UNDECIDED", f"all {len(dependents)} claims that build on it still hold")
+
+
+def _builds_on(chapter: Chapter, claim: Claim) -> set[str]:
+    uses, assume = chapter.closure(claim)
+    return {*uses, *assume}

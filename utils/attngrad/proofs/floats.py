@@ -1,0 +1,134 @@
+"""Inequalities and numerical facts, as printed, evaluated on floating-point numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import product
+
+import numpy as np
+from sympy import (
+    Abs, Add, Expr, Indexed, IndexedBase, KroneckerDelta, Mul, Pow, Sum, Symbol, exp, log,
+)
+
+from .claim import Chapter, Number, Theorem
+from .nodes import Norm2
+from .page import Display
+from .read import ReadError, Reading, Statement, read
+
+TRIALS = 60
+SLACK = 1e-10
+TIGHT = 1e-7
+
+
+class Evaluator:
+    """Evaluates an expression; names have the values of a model, sizes follow from it."""
+
+    def __init__(self, values: Mapping[str, object], sizes: Mapping[Symbol, int]):
+        self.values, self.sizes = values, sizes
+
+    def __call__(self, e: Expr, at: Mapping[Symbol, int]) -> np.float64:
+        """Return the value; what has none, such as the logarithm of a negative number, is NaN."""
+        with np.errstate(all="ignore"):
+            return np.float64(self._value(e, at))
+
+    def _value(self, e: Expr, at: Mapping[Symbol, int]) -> float:
+        if e.is_Number:
+            return float(e)
+        if e in at:
+            return float(at[e])
+        if e in self.sizes:
+            return float(self.sizes[e])
+        if isinstance(e, Add):
+            return sum(self(a, at) for a in e.args)
+        if isinstance(e, Mul):
+            return float(np.prod([self(a, at) for a in e.args]))
+        if isinstance(e, Pow):
+            return self(e.base, at) ** self(e.exp, at)
+        if isinstance(e, Sum):
+            return self._sum(e, at)
+        if isinstance(e, KroneckerDelta):
+            return float(self(e.args[0], at) == self(e.args[1], at))
+        if isinstance(e, Norm2):
+            return float(np.linalg.norm(np.asarray(self._named(str(e.args[0]))), 2))
+        if isinstance(e, (exp, log, Abs)):
+            return float({exp: np.exp, log: np.log, Abs: abs}[e.func](self(e.args[0], at)))
+        if isinstance(e, Indexed):
+            where = tuple(round(self(i, at)) - 1 for i in e.indices)
+            return float(np.asarray(self._named(str(e.base)))[where])
+        return float(self._named(str(e)))
+
+    def _sum(self, e: Sum, at: Mapping[Symbol, int]) -> float:
+        letter, low, high = e.limits[-1]
+        inner = Sum(e.function, *e.limits[:-1]) if e.limits[:-1] else e.function
+        span = range(round(self(low, at)), round(self(high, at)) + 1)
+        return sum(self(inner, {**at, letter: k}) for k in span)
+
+    def _named(self, name: str) -> object:
+        if name not in self.values:
+            raise ReadError(f"the model of this claim has no value for {name}", "", 0)
+        return self.values[name]
+
+
+def gaps(statement: Statement, reading: Reading, values: Mapping[str, object], sizes: Mapping[Symbol, int]) -> list[float]:
+    """Return right side minus left side (so that <= means non-negative) at every place."""
+    evaluate = Evaluator(values, sizes)
+    letters = sorted((statement.lhs.free_symbols | statement.rhs.free_symbols) & set(reading.scope.ranges) - set(sizes), key=str)
+    letters = [x for x in letters if not isinstance(x, IndexedBase)]
+    bounds = [tuple(round(evaluate(b, {})) for b in reading.scope.ranges[x]) for x in letters]
+    sign = -1 if statement.relation in (">", ">=") else 1
+    out = []
+    for at in product(*[range(low, high + 1) for low, high in bounds]):
+        env = dict(zip(letters, at, strict=True))
+        out.append(sign * (evaluate(statement.rhs, env) - evaluate(statement.lhs, env)))
+    return out
+
+
+def attack(chapter: Chapter, formulas: Mapping[str, Display], claim: Theorem, tex: str | None = None) -> tuple[str, str]:
+    """Try to break a printed inequality; return a verdict word and a detail.
+
+    Every instance must satisfy every line, and some instance strictly: a line that is always an
+    equality states nothing. Where the claim says ``tight``, each line must also be attained (to
+    1e-7) somewhere, so that a weaker constant is noticed.
+    """
+    text = formulas[claim.label].tex if tex is None else tex
+    try:
+        reading = read(text, chapter.table)
+        if any(s.relation not in ("<=", ">=", "<", ">") for s in reading.statements):
+            return "REFUSED", "an inequality is expected"
+        least, most = [np.inf] * len(reading.statements), [0.0] * len(reading.statements)
+        for trial in range(TRIALS):
+            values = claim.model(np.random.default_rng(trial), trial)
+            sizes = {s: int(values[name]) for name, s in chapter.table.size.items() if name in values}
+            for k, statement in enumerate(reading.statements):
+                found = gaps(statement, reading, values, sizes)
+                least[k], most[k] = min([least[k], *found]), max([most[k], *found])
+                if not min(found) >= -SLACK:
+                    return "REFUTED", f"instance {trial}: line {k + 1} is off by {-min(found):.3g}"
+    except ReadError as error:
+        return "REFUSED", str(error)
+    if min(most) < TIGHT:
+        return "REFUTED", "one line is an equality at every instance"
+    if claim.tight and max(least) > TIGHT:
+        return "REFUTED", f"not attained: the nearest instance stays {max(least):.3g} away"
+    return "ARGUED", f"{TRIALS} instances, the extreme ones included" + (", attained" if claim.tight else "")
+
+
+def measure(chapter: Chapter, formulas: Mapping[str, Display], claim: Number, tex: str | None = None) -> tuple[str, str]:
+    """Compare a printed number with the measured one, to the last digit that is printed."""
+    text = formulas[claim.label].tex if tex is None else tex
+    try:
+        reading = read(text, chapter.table)
+        values = claim.model(np.random.default_rng(0), 0)
+        sizes = {s: int(values[name]) for name, s in chapter.table.size.items() if name in values}
+        evaluate = Evaluator(values, sizes)
+        printed = [len(d.partition(".")[2]) for d in re.findall(r"\\approx\s*-?(\d+(?:\.\d+)?)", text)]
+        if len(printed) != len(reading.statements) or any(s.relation != "~" for s in reading.statements):
+            return "REFUSED", r"a numerical fact reads `expression \approx digits`"
+        for statement, digits in zip(reading.statements, printed, strict=True):
+            got, said = evaluate(statement.lhs, {}), evaluate(statement.rhs, {})
+            if not abs(got - said) <= 0.5000001 * 10.0**-digits:
+                return "REFUTED", f"measured {got:.{digits + 3}f}, printed {said}"
+    except ReadError as error:
+        return "REFUSED", str(error)
+    return "MEASURED", "to the last printed digit"

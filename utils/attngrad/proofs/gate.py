@@ -1,0 +1,105 @@
+"""The built site against the proofs: what a reader sees is what was proved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4 import BeautifulSoup, Tag
+
+from .claim import Chapter, Wrong
+from .examine import page_formulas
+from .ledger import chapters
+from .read import ReadError, fingerprint, read
+
+ASSERTS = re.compile(
+    r"=|<|>|\\(?:le|ge|leq|geq|ne|neq|approx|equiv|propto|sim|simeq|to|iff|implies|Rightarrow|Leftrightarrow|in|subset|lt|gt|ll|gg|mapsto|coloneqq)(?![A-Za-z])"
+)
+_IN_SCRIPT = re.compile(r"[_^]\s*\{[^{}]*\}")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One display of a built page."""
+
+    page: str
+    label: str | None
+    tex: str
+    marked_wrong: bool
+
+
+def shown(html: str, page: str) -> list[Shown]:
+    """Return the displays of a built page, outputs of code cells left out."""
+    out = []
+    for block in BeautifulSoup(html, "html.parser").select("div.math"):
+        if block.find_parent(class_="cell_output"):
+            continue
+        name = block.get("id", "")
+        label = name.removeprefix("equation-") if name.startswith("equation-") else None
+        wrong = block.find_parent(class_="wrong") is not None
+        out.append(Shown(page, label, _tex(block), wrong))
+    return out
+
+
+def _tex(block: Tag) -> str:
+    for number in block.select(".eqno"):
+        number.extract()
+    return re.sub(r"^\s*\\\[|\\\]\s*$", "", block.get_text().strip()).strip()
+
+
+def states_something(tex: str) -> bool:
+    """Say whether a display asserts a relation; one inside a sum's limits does not count."""
+    return ASSERTS.search(_IN_SCRIPT.sub("", tex)) is not None
+
+
+def faults(displays: Iterable[Shown], books: Iterable[Chapter], formulas: Mapping[str, Mapping]) -> list[str]:
+    """Return every difference between the built displays and the ledger, one sentence each."""
+    out, seen = [], set()
+    owner = {c.label: chapter for chapter in books for c in chapter.claims}
+    for d in displays:
+        if d.label is None:
+            if states_something(d.tex):
+                out.append(f"{d.page}: a display states something and has no label: {_short(d.tex)}")
+            continue
+        if d.label not in owner:
+            out.append(f"{d.page}: the label {d.label} is not in the ledger")
+            continue
+        seen.add(d.label)
+        out += _compare(d, owner[d.label], formulas[owner[d.label].page][d.label].tex)
+    out += [f"{label} is in the ledger, but the site does not show it" for label in sorted(set(owner) - seen)]
+    return out
+
+
+def _compare(d: Shown, chapter: Chapter, proved: str) -> list[str]:
+    claim = chapter[d.label]
+    table, quote = chapter.table_of(claim), isinstance(claim, Wrong)
+    if d.marked_wrong != quote:
+        return [f"{d.page}: {d.label} is " + ("wrong and not marked as wrong" if quote else "marked as wrong, and is not")]
+    try:
+        if fingerprint(read(d.tex, table, quote=quote)) != fingerprint(read(proved, table, quote=quote)):
+            return [f"{d.page}: {d.label} shows another formula than the proved one: {_short(d.tex)}"]
+    except ReadError as error:
+        return [f"{d.page}: {d.label} cannot be read from the page: {error}"]
+    return []
+
+
+def _short(tex: str) -> str:
+    return re.sub(r"\s+", " ", tex)[:90]
+
+
+def check_site(site: Path) -> list[str]:
+    """Return the faults of a built site.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no built site in that folder.
+    """
+    pages = sorted(p for p in site.rglob("*.html") if "_static" not in p.parts)
+    if not pages:
+        raise FileNotFoundError(f"no built pages in {site}: run `make book` first")
+    books = chapters()
+    found = [d for page in pages for d in shown(page.read_text(encoding="utf-8"), str(page.relative_to(site)))]
+    return faults(found, books, {c.page: page_formulas(c) for c in books})

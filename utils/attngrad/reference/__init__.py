@@ -1,0 +1,49 @@
+"""Forward functions and their derivatives in plain NumPy, as the book writes them.
+
+Every function takes floats of any width up to 64 bits, computes in float64 and returns float64.
+A softmax row is the last axis. A mask is boolean, True where a key may be attended to, and broadcasts
+to the logits; what a masked key holds is not read. A row without a key has p = 0, lse = -inf and
+gradient 0. A logit of -inf acts as a masked key; NaN and +inf raise an error that names their position.
+Saved values come first, then the cotangent or the tangent, and cotangents are never broadcast.
+"""
+
+from attngrad.reference.heads import expand_kv_heads, reduce_kv_heads
+from attngrad.reference.losses import (
+    cross_entropy,
+    cross_entropy_vjp,
+    log_softmax,
+    log_softmax_jvp,
+    log_softmax_vjp,
+)
+from attngrad.reference.softmax import (
+    lse,
+    softmax,
+    softmax_hessian,
+    softmax_jacobian,
+    softmax_jvp,
+    softmax_vjp,
+)
+from attngrad.reference.temperature import (
+    softmax_temperature,
+    softmax_temperature_jvp,
+    softmax_temperature_vjp,
+)
+
+__all__ = [
+    "cross_entropy",
+    "cross_entropy_vjp",
+    "expand_kv_heads",
+    "log_softmax",
+    "log_softmax_jvp",
+    "log_softmax_vjp",
+    "lse",
+    "reduce_kv_heads",
+    "softmax",
+    "softmax_hessian",
+    "softmax_jacobian",
+    "softmax_jvp",
+    "softmax_temperature",
+    "softmax_temperature_jvp",
+    "softmax_temperature_vjp",
+    "softmax_vjp",
+]

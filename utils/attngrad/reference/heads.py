@@ -1,0 +1,51 @@
+"""Grouped heads: H query heads that share H_kv heads of keys and values."""
+
+from typing import SupportsIndex
+
+import numpy as np
+
+from attngrad.notation import Float, ShapeError, finite_array, float_array, integer
+
+
+def _group(H: int, H_kv: int) -> int:
+    """Return how many query heads share one head of keys and values."""
+    if H_kv == 0 or H % H_kv:
+        raise ShapeError(f"H: expected a multiple of H_kv = {H_kv}, got H = {H}")
+    return H // H_kv
+
+
+def expand_kv_heads(
+    x: Float[np.ndarray, "*B H_kv M D"], H: SupportsIndex
+) -> Float[np.ndarray, "*B H M D"]:
+    r"""Return keys or values with one copy for every query head.
+
+    Formula: out[h] = x[h // (H / H_kv)]: consecutive query heads share a head.
+
+    Raises: ShapeError unless H_kv divides H, or with fewer than three axes; DtypeError for other types.
+
+    >>> x = np.array([1.0, 2.0]).reshape(2, 1, 1)
+    >>> expand_kv_heads(x, 4).ravel()
+    array([1., 1., 2., 2.])
+    """
+    x = float_array("x", x, rank=3)
+    group = _group(integer("H", H, least=1), x.shape[-3])
+    return np.repeat(x, group, axis=-3)
+
+
+def reduce_kv_heads(
+    dx: Float[np.ndarray, "*B H M D"], H_kv: SupportsIndex
+) -> Float[np.ndarray, "*B H_kv M D"]:
+    r"""Return the cotangent of shared keys or values: the sum over the query heads that share them.
+
+    Formula: out[g] = sum of dx[h] over the H / H_kv heads h of group g; the adjoint of `expand_kv_heads`.
+
+    Raises: as `expand_kv_heads`; RangeError for a NaN or infinity.
+
+    >>> dx = np.array([1.0, 2.0, 3.0, 4.0]).reshape(4, 1, 1)
+    >>> reduce_kv_heads(dx, 2).ravel()
+    array([3., 7.])
+    """
+    dx, shared = finite_array("dx", dx, rank=3), integer("H_kv", H_kv, least=1)
+    *batch, heads, keys, features = dx.shape
+    group = _group(heads, shared)
+    return dx.reshape(*batch, shared, group, keys, features).sum(axis=-3)
