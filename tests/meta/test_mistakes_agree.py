@@ -24,8 +24,21 @@ P, W, PI = reference.softmax(S), reference.softmax(S, MASK), reference.softmax_t
 
 def values_of_row(row: int) -> dict[str, object]:
     """Return the names of a printed formula of a single row."""
-    return {"n": 5, "s": S[row], "p": P[row], "dp": DP[row], "dz": DP[row], "y": Y, r"\pi": PI[row], r"\tau": TAU,
-            "w": W[row], r"\mu": MASK.astype(float), "N": 3, "P": P, "S": S}
+    return {
+        "n": 5,
+        "s": S[row],
+        "p": P[row],
+        "dp": DP[row],
+        "dz": DP[row],
+        "y": Y,
+        r"\pi": PI[row],
+        r"\tau": TAU,
+        "w": W[row],
+        r"\mu": MASK.astype(float),
+        "N": 3,
+        "P": P,
+        "S": S,
+    }
 
 
 def pulled_back(jacobian: np.ndarray) -> np.ndarray:
@@ -59,10 +72,15 @@ def printed(book, claim) -> np.ndarray:
     letters = {x.name: x for x in reading.scope.ranges if hasattr(x, "name")}
     i, j, a, b = (letters[x] for x in "ijab")
     if r"\partial P_{ai}" in tex:
-        whole = [[[evaluate(right, {a: r + 1, i: k + 1, b: 1, j: m + 1}) for m in range(5)] for k in range(5)] for r in range(3)]
+        whole = [
+            [[evaluate(right, {a: r + 1, i: k + 1, b: 1, j: m + 1}) for m in range(5)] for k in range(5)]
+            for r in range(3)
+        ]
         return np.einsum("ri,rij->j", DP, np.array(whole))
     if tex.startswith(r"\frac{\partial p_i}") or tex.startswith(r"\frac{\partial \pi_i}"):
-        return pulled_back(np.array([[evaluate(right, {i: k + 1, j: m + 1}) for m in range(5)] for k in range(5)]))
+        return pulled_back(
+            np.array([[evaluate(right, {i: k + 1, j: m + 1}) for m in range(5)] for k in range(5)])
+        )
     return np.array([evaluate(right, {j: m + 1}) for m in range(5)])
 
 

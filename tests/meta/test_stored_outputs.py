@@ -35,8 +35,9 @@ def run_as_the_suite_does(path: Path) -> subprocess.CompletedProcess[str]:
     """Run the suite's own command for chapters on one notebook."""
     (command,) = next(part for part in parts(False, "--nbval") if part.name == "chapters").commands
     kept = [word for word in command[:-1] if not word.startswith("--junitxml")]
-    options = ["-n", "0", "-p", "no:cacheprovider", "--rootdir", str(path.parent), "-c", str(ROOT / "pyproject.toml")]
-    words = [sys.executable, *kept[1:], *options, str(path)]
+    options = ["-n", "0", "-p", "no:cacheprovider", "--rootdir", str(path.parent)]
+    settings = ["-c", str(ROOT / "pyproject.toml")]
+    words = [sys.executable, *kept[1:], *options, *settings, str(path)]
     return subprocess.run(words, cwd=path.parent, capture_output=True, text=True, check=False)
 
 

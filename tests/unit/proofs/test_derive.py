@@ -21,7 +21,9 @@ def term(r: random.Random, depth: int, letter: Symbol) -> Expr:
     if depth == 0:
         return r.choice([x[letter], y[letter], x[i], x[j], Symbol("c")])
     a, b = term(r, depth - 1, letter), term(r, depth - 1, letter)
-    return r.choice([a + b, a * b, a - b, a**2, a / (b**2 + 1), Sum(term(r, depth - 1, l), (l, 1, n)), exp(a)])
+    return r.choice(
+        [a + b, a * b, a - b, a**2, a / (b**2 + 1), Sum(term(r, depth - 1, l), (l, 1, n)), exp(a)]
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -48,7 +50,12 @@ def softmax() -> Definition:
 
 def test_a_softmax_is_recognised_and_other_forms_are_not() -> None:
     assert softmax_of(softmax(), SCOPE) is not None
-    others = [exp(s[i]) / Sum(exp(y[l]), (l, 1, n)), exp(s[i]) / Sum(exp(s[l]), (l, 2, n)), exp(s[i]) / n, s[i] / Sum(s[l], (l, 1, n))]
+    others = [
+        exp(s[i]) / Sum(exp(y[l]), (l, 1, n)),
+        exp(s[i]) / Sum(exp(s[l]), (l, 2, n)),
+        exp(s[i]) / n,
+        s[i] / Sum(s[l], (l, 1, n)),
+    ]
     for body in others:
         assert softmax_of(Definition("p", (i,), body), SCOPE) is None
 

@@ -27,7 +27,12 @@ def examined(claim: Claim, tex: str, *others: Claim, **formulas: str) -> Result:
 def distribution(random: np.random.Generator, trial: int) -> dict[str, object]:
     k = random.integers(1, 6)
     p = random.dirichlet(np.ones(k)) if trial else np.full(k, 1 / k)
-    return {"n": k, "p": p, "c": float(random.uniform(0, 1)) if trial else 0.0, r"\Omega": float(np.finfo("float32").max)}
+    return {
+        "n": k,
+        "p": p,
+        "c": float(random.uniform(0, 1)) if trial else 0.0,
+        r"\Omega": float(np.finfo("float32").max),
+    }
 
 
 class TestIdentities:
@@ -40,10 +45,16 @@ class TestIdentities:
     @pytest.mark.parametrize(("kind", "wrong"), of_string(JACOBIAN, TABLE))
     def test_every_small_error_in_it_is_a_fault_or_says_the_same(self, kind: str, wrong: str) -> None:
         found = examined(Identity("eq-x", ("def-p",)), wrong)
-        assert found.faults or found.fingerprint == examined(Identity("eq-x", ("def-p",)), JACOBIAN).fingerprint
+        assert (
+            found.faults or found.fingerprint == examined(Identity("eq-x", ("def-p",)), JACOBIAN).fingerprint
+        )
 
     def test_a_known_mistake_that_is_no_mistake_is_a_fault(self) -> None:
-        harmless = Identity("eq-x", ("def-p",), mistakes={"harmless": r"\frac{\partial p_i}{\partial s_j} = p_i \delta_{ij} - p_j p_i"})
+        harmless = Identity(
+            "eq-x",
+            ("def-p",),
+            mistakes={"harmless": r"\frac{\partial p_i}{\partial s_j} = p_i \delta_{ij} - p_j p_i"},
+        )
         assert any("the mistake harmless is not refuted" in f for f in examined(harmless, JACOBIAN).faults)
 
     def test_a_definition_that_no_claim_checks_leaves_survivors(self) -> None:
@@ -52,7 +63,15 @@ class TestIdentities:
 
     def test_a_definition_that_is_checked_leaves_none(self) -> None:
         claim = Identity("eq-y", ("def-c", "def-p"))
-        assert examined(Definition("def-c"), r"c = \sum_l s_l p_l", claim, eq_y=r"\frac{\partial c}{\partial s_j} = p_j (1 + s_j - c)").faults == []
+        assert (
+            examined(
+                Definition("def-c"),
+                r"c = \sum_l s_l p_l",
+                claim,
+                eq_y=r"\frac{\partial c}{\partial s_j} = p_j (1 + s_j - c)",
+            ).faults
+            == []
+        )
 
 
 class TestWrongFormulas:
@@ -96,7 +115,15 @@ class TestNumbers:
         assert found.also_true == 1  # 88.7
         assert self.judged(r"\log(\Omega) \approx 88.7").faults == []
 
-    @pytest.mark.parametrize("tex", [r"\log(\Omega) \approx 88.73", r"\log(\Omega) \approx 89.72", r"\log(\Omega) = 88.72", r"\log(c) \approx 88.72"])
+    @pytest.mark.parametrize(
+        "tex",
+        [
+            r"\log(\Omega) \approx 88.73",
+            r"\log(\Omega) \approx 89.72",
+            r"\log(\Omega) = 88.72",
+            r"\log(c) \approx 88.72",
+        ],
+    )
     def test_another_number_is_a_fault(self, tex: str) -> None:
         assert self.judged(tex).faults
 
@@ -104,8 +131,22 @@ class TestNumbers:
 def test_string_mutants_cover_the_kinds_of_errors_that_people_make() -> None:
     tex = r"v^\top J v = \frac12 \sum_{i,j} p_i (v_i - v_j)^2 + \sqrt{2} s \odot v"
     kinds = {kind for kind, _ in of_string(tex, TABLE)}
-    assert {"sign", "letter", "drop", "name", "number", "sum dropped", "bracket dropped", "transpose dropped", "product", "root dropped", "square dropped"} <= kinds
-    assert {"swap", "fraction turned", "denominator dropped"} <= {k for k, _ in of_string(r"J_{ij} = \frac{p_i}{p_j}", TABLE)}
+    assert {
+        "sign",
+        "letter",
+        "drop",
+        "name",
+        "number",
+        "sum dropped",
+        "bracket dropped",
+        "transpose dropped",
+        "product",
+        "root dropped",
+        "square dropped",
+    } <= kinds
+    assert {"swap", "fraction turned", "denominator dropped"} <= {
+        k for k, _ in of_string(r"J_{ij} = \frac{p_i}{p_j}", TABLE)
+    }
 
 
 def test_prose_is_not_mutated() -> None:

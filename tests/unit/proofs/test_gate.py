@@ -9,12 +9,18 @@ from attngrad.proofs.table import Table
 
 TABLE = Table(index={"i": "n"}, names={"x": ("n",), "y": ("n",), "n": "size"})
 CHAPTER = Chapter("page", TABLE, ({"n": 2},), (Identity("eq-a"), Wrong("bad-b")))
-FORMULAS = {"page": {"eq-a": Display("eq-a", "x_i = y_i", 1, "page"), "bad-b": Display("bad-b", "x_i = 2 y_i", 2, "page")}}
+FORMULAS = {
+    "page": {
+        "eq-a": Display("eq-a", "x_i = y_i", 1, "page"),
+        "bad-b": Display("bad-b", "x_i = 2 y_i", 2, "page"),
+    }
+}
 
 
 def block(tex: str, label: str = "") -> str:
     name = f' id="equation-{label}"' if label else ""
-    return f'<div class="math notranslate nohighlight"{name}><span class="eqno">(1)<a href="#">#</a></span>\\[{tex}\\]</div>'
+    number = '<span class="eqno">(1)<a href="#">#</a></span>'
+    return f'<div class="math notranslate nohighlight"{name}>{number}\\[{tex}\\]</div>'
 
 
 WRONG = f'<div class="wrong admonition">{block("x_i = 2 y_i", "bad-b")}</div>'
@@ -26,7 +32,10 @@ def found(html: str) -> list[str]:
 
 
 def test_a_page_that_shows_what_was_proved_passes() -> None:
-    assert found(GOOD + block(r"x_i + \sum_{i=1}^{n} y_i") + f'<div class="cell_output">{block("x = 3")}</div>') == []
+    assert (
+        found(GOOD + block(r"x_i + \sum_{i=1}^{n} y_i") + f'<div class="cell_output">{block("x = 3")}</div>')
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +47,10 @@ def test_a_page_that_shows_what_was_proved_passes() -> None:
         (block("x_i = - y_i", "eq-a") + WRONG, "eq-a shows another formula"),
         (block("x_i = z_i", "eq-a") + WRONG, "eq-a cannot be read"),
         (block("x_i = y_i", "eq-a") + block("x_i = 2 y_i", "bad-b"), "wrong and not marked as wrong"),
-        (f'<div class="wrong admonition">{block("x_i = y_i", "eq-a")}</div>' + WRONG, "marked as wrong, and is not"),
+        (
+            f'<div class="wrong admonition">{block("x_i = y_i", "eq-a")}</div>' + WRONG,
+            "marked as wrong, and is not",
+        ),
         (block("x_i = y_i", "eq-a"), "bad-b is in the ledger, but the site does not show it"),
     ],
 )
@@ -46,11 +58,31 @@ def test_each_fault_is_named(html: str, message: str) -> None:
     assert any(message in fault for fault in found(html)), found(html)
 
 
-@pytest.mark.parametrize("tex", ["x = y", r"x \leq y", r"x \approx 3", r"x \to 0", r"x \in A", r"x \propto y", r"x &lt; y".replace("&lt;", "<")])
+@pytest.mark.parametrize(
+    "tex",
+    [
+        "x = y",
+        r"x \leq y",
+        r"x \approx 3",
+        r"x \to 0",
+        r"x \in A",
+        r"x \propto y",
+        r"x &lt; y".replace("&lt;", "<"),
+    ],
+)
 def test_relations_state_something(tex: str) -> None:
     assert states_something(tex)
 
 
-@pytest.mark.parametrize("tex", [r"\sum_{i=1}^{n} x_i", r"(B, H, N, D)", r"\sum_{j \ne i} x_j", r"x \left( y \right)", r"\begin{pmatrix} 1 & 2 \end{pmatrix}"])
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"\sum_{i=1}^{n} x_i",
+        r"(B, H, N, D)",
+        r"\sum_{j \ne i} x_j",
+        r"x \left( y \right)",
+        r"\begin{pmatrix} 1 & 2 \end{pmatrix}",
+    ],
+)
 def test_expressions_state_nothing(tex: str) -> None:
     assert not states_something(tex)

@@ -12,7 +12,14 @@ from attngrad.proofs.witness import BadPlant
 
 TABLE = Table(
     index=dict.fromkeys("ijl", "n"),
-    names={**{x: ("n",) for x in ("s", "p", "y", "v", "w", r"\mu")}, "J": ("n", "n"), "L": (), "c": (), r"\tau": "+", "n": "size"},
+    names={
+        **{x: ("n",) for x in ("s", "p", "y", "v", "w", r"\mu")},
+        "J": ("n", "n"),
+        "L": (),
+        "c": (),
+        r"\tau": "+",
+        "n": "size",
+    },
     kronecker=r"\delta",
 )
 SOFTMAX = r"p_i = \frac{e^{s_i}}{\sum_l e^{s_l}}"
@@ -45,7 +52,8 @@ EQ, BAD = Identity("eq-x"), Wrong("bad-x")
         r"\log p_i = s_i - \log\Bigl(\sum_l e^{s_l}\Bigr)",
         r"\frac{e^{s_i - c}}{\sum_l e^{s_l - c}} = p_i",
         r"\frac{\partial p_i}{\partial s_i} = p_i - p_i^2",
-        r"\frac{\partial^2 p_i}{\partial s_j\, \partial s_l} = \frac{\partial^2 p_i}{\partial s_l\, \partial s_j}",
+        r"\frac{\partial^2 p_i}{\partial s_j \partial s_l} "
+        r"= \frac{\partial^2 p_i}{\partial s_l \partial s_j}",
     ],
 )
 def test_right_formulas_are_proved(tex: str) -> None:
@@ -68,7 +76,7 @@ def test_wrong_formulas_are_refuted(tex: str) -> None:
 
 def test_one_wrong_line_refutes_a_chain_and_is_named() -> None:
     claim = Identity("eq-x", ("def-p",))
-    tex = r"\begin{aligned} \sum_i p_i &= 1 && \text{(first)} \\ &= n \sum_i p_i && \text{(second)} \end{aligned}"
+    tex = r"\begin{aligned} \sum_i p_i &= 1 && \text{(one)} \\ &= n \sum_i p_i && \text{(two)} \end{aligned}"
     chapter, formulas = page(Definition("def-p"), claim, def_p=SOFTMAX, eq_x=tex)
     found = verdict(chapter, formulas, claim)
     assert found.word == "REFUTED"
@@ -81,7 +89,10 @@ def test_a_derivative_by_a_name_on_which_nothing_depends_is_not_zero_but_refused
 
 
 def test_a_derivative_by_a_defined_name_takes_it_as_an_input() -> None:
-    assert word(EQ, r"\frac{\partial L}{\partial p_j} = v_j", def_p=SOFTMAX, def_l=r"L = \sum_i v_i p_i") == "PROVED"
+    assert (
+        word(EQ, r"\frac{\partial L}{\partial p_j} = v_j", def_p=SOFTMAX, def_l=r"L = \sum_i v_i p_i")
+        == "PROVED"
+    )
 
 
 def test_copies_of_a_definition_do_not_capture_each_other() -> None:
@@ -104,8 +115,14 @@ class TestHypotheses:
     def judged(assumed: str, claimed: str, plant) -> str:
         claim = Identity("eq-x", ("def-p", "def-l"), ("def-y",))
         chapter, formulas = page(
-            Definition("def-p"), Definition("def-l"), Hypothesis("def-y", plant=plant), claim,
-            def_p=SOFTMAX, def_l=r"L = - \sum_i y_i \log p_i", def_y=assumed, eq_x=claimed,
+            Definition("def-p"),
+            Definition("def-l"),
+            Hypothesis("def-y", plant=plant),
+            claim,
+            def_p=SOFTMAX,
+            def_l=r"L = - \sum_i y_i \log p_i",
+            def_y=assumed,
+            eq_x=claimed,
         )
         return verdict(chapter, formulas, claim).word
 
@@ -125,7 +142,9 @@ class TestHypotheses:
 
     def test_a_form_that_is_no_rule_is_refused(self) -> None:
         with pytest.raises(LedgerError, match="a hypothesis reads"):
-            self.judged(r"\sum_i y_i + y_j = 1 + y_j", r"\frac{\partial L}{\partial s_j} = p_j - y_j", self.ones)
+            self.judged(
+                r"\sum_i y_i + y_j = 1 + y_j", r"\frac{\partial L}{\partial s_j} = p_j - y_j", self.ones
+            )
 
 
 class TestWorkedInstances:
@@ -133,8 +152,12 @@ class TestWorkedInstances:
 
     def test_right_and_wrong(self) -> None:
         claim = Identity("eq-x", ("def-v",), at={"n": 2})
-        chapter, formulas = page(Definition("def-v", at={"n": 2}), claim, def_v=r"v = \begin{pmatrix} 3 \\ 5 \end{pmatrix}",
-                                 eq_x=r"\sum_i v_i = 8")
+        chapter, formulas = page(
+            Definition("def-v", at={"n": 2}),
+            claim,
+            def_v=r"v = \begin{pmatrix} 3 \\ 5 \end{pmatrix}",
+            eq_x=r"\sum_i v_i = 8",
+        )
         context = Context(chapter, formulas, claim)
         assert judge(context, claim, formulas["eq-x"].tex).word == "EXACT"
         assert judge(context, claim, r"\sum_i v_i = 9").word == "REFUTED"
@@ -142,7 +165,11 @@ class TestWorkedInstances:
 
 @pytest.mark.parametrize(
     ("tex", "message"),
-    [(r"p_i + s_i = 1", "left side of a definition"), (r"p_i = s_i = v_i", "one equation"), (r"J_{ii} = p_i", "distinct")],
+    [
+        (r"p_i + s_i = 1", "left side of a definition"),
+        (r"p_i = s_i = v_i", "one equation"),
+        (r"J_{ii} = p_i", "distinct"),
+    ],
 )
 def test_what_is_no_definition_is_refused(tex: str, message: str) -> None:
     claim = Definition("def-x")
@@ -154,14 +181,18 @@ def test_what_is_no_definition_is_refused(tex: str, message: str) -> None:
 
 def test_a_name_defined_twice_is_refused() -> None:
     claim = Identity("eq-x", ("def-a", "def-b"))
-    chapter, formulas = page(Definition("def-a"), Definition("def-b"), claim, def_a=r"c = \tau", def_b=r"c = 2 \tau", eq_x="c = c")
+    chapter, formulas = page(
+        Definition("def-a"), Definition("def-b"), claim, def_a=r"c = \tau", def_b=r"c = 2 \tau", eq_x="c = c"
+    )
     with pytest.raises(LedgerError, match="defined twice"):
         Context(chapter, formulas, claim)
 
 
 def test_definitions_in_a_circle_are_refused() -> None:
     claim = Identity("eq-x", ("def-a", "def-b"))
-    chapter, formulas = page(Definition("def-a"), Definition("def-b"), claim, def_a=r"c = 2 L", def_b=r"L = c + 1", eq_x="c = c")
+    chapter, formulas = page(
+        Definition("def-a"), Definition("def-b"), claim, def_a=r"c = 2 L", def_b=r"L = c + 1", eq_x="c = c"
+    )
     with pytest.raises(LedgerError, match="circle: L, c"):
         Context(chapter, formulas, claim)
 

@@ -42,14 +42,24 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m attngrad.proofs", description=__doc__.partition("\n\n")[2])
+    parser = argparse.ArgumentParser(
+        prog="python -m attngrad.proofs", description=__doc__.partition("\n\n")[2]
+    )
     parser.add_argument("formula", nargs="?", help="a formula in LaTeX: say how it is read and judge it")
-    parser.add_argument("--page", choices=PAGES, help="only this page; for a formula, the page whose notation applies")
-    parser.add_argument("--uses", default="", metavar="LABELS", help="for a formula: labels it builds on, separated by commas")
-    parser.add_argument("--assume", default="", metavar="LABELS", help="for a formula: hypotheses, separated by commas")
+    parser.add_argument(
+        "--page", choices=PAGES, help="only this page; for a formula, the page whose notation applies"
+    )
+    parser.add_argument(
+        "--uses", default="", metavar="LABELS", help="for a formula: labels it builds on, separated by commas"
+    )
+    parser.add_argument(
+        "--assume", default="", metavar="LABELS", help="for a formula: hypotheses, separated by commas"
+    )
     parser.add_argument("--no-mutants", action="store_true", help="verdicts and known mistakes only")
     parser.add_argument("--write", action="store_true", help="write book/ledger.md when all is well")
-    parser.add_argument("--check", action="store_true", help="fail when book/ledger.md is not what these proofs give")
+    parser.add_argument(
+        "--check", action="store_true", help="fail when book/ledger.md is not what these proofs give"
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes (default 2)")
     return parser
 
@@ -69,7 +79,11 @@ def _examine_all(options: argparse.Namespace) -> list[tuple]:
             cpu += sum(r.seconds + r.mutant_seconds for r in results)
             print(f"  {summary(results)}")
     proofs = sum(r.seconds for _, results in out for r in results)
-    print(f"{time.perf_counter() - start:.1f} s on {options.workers} processes; {proofs:.1f} CPU-s verdicts and mistakes, {cpu - proofs:.1f} CPU-s mutants")
+    claims = sum(len(results) for _, results in out)
+    print(
+        f"{time.perf_counter() - start:.1f} s on {options.workers} processes; for {claims} entries "
+        f"{proofs:.1f} CPU-s verdicts and mistakes, {cpu - proofs:.1f} CPU-s mutants"
+    )
     return out
 
 
@@ -81,7 +95,9 @@ def _job(page: str, label: str, mutants: bool) -> Result:
 def _stale(target: Path, fresh: str) -> list[str]:
     if target.is_file() and target.read_text(encoding="utf-8") == fresh:
         return []
-    print(f"FAULT {target.name} is not what the proofs give; run `make proofs` and commit it", file=sys.stderr)
+    print(
+        f"FAULT {target.name} is not what the proofs give; run `make proofs` and commit it", file=sys.stderr
+    )
     return [target.name]
 
 

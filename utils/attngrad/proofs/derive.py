@@ -12,8 +12,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sympy import (
-    Abs, Add, Dummy, Expr, Function, Indexed, IndexedBase, Integer, KroneckerDelta, Mul, Pow, Sum, Symbol,
-    exp, expand, fraction, log,
+    Abs,
+    Add,
+    Dummy,
+    Expr,
+    Function,
+    Indexed,
+    IndexedBase,
+    Integer,
+    KroneckerDelta,
+    Mul,
+    Pow,
+    Sum,
+    Symbol,
+    exp,
+    expand,
+    fraction,
+    log,
 )
 from sympy.core.function import AppliedUndef
 
@@ -93,7 +108,9 @@ def softmax_of(definition: Definition, scope: Scope) -> Softmax | None:
     powers = [f for f in factors if isinstance(f, exp)]
     if len(powers) != 1:
         return None
-    return Softmax(definition, Mul(*[f for f in factors if f is not powers[0]]), powers[0].args[0], (low, high))
+    return Softmax(
+        definition, Mul(*[f for f in factors if f is not powers[0]]), powers[0].args[0], (low, high)
+    )
 
 
 class Deriver:
@@ -182,7 +199,9 @@ class Deriver:
         if isinstance(e, Add):
             return Add(*[self.differentiate(a, x) for a in e.args])
         if isinstance(e, Mul):
-            return Add(*[Mul(*e.args[:k], self.differentiate(a, x), *e.args[k + 1:]) for k, a in enumerate(e.args)])
+            return Add(
+                *[Mul(*e.args[:k], self.differentiate(a, x), *e.args[k + 1 :]) for k, a in enumerate(e.args)]
+            )
         if isinstance(e, Sum):
             return Sum(self.differentiate(e.function, x), *e.limits)
         if isinstance(e, Pow):
@@ -223,11 +242,15 @@ class Deriver:
 
     def fold(self, e: Expr) -> Expr:
         """Write every opaque ``F`` as ``p Z`` again."""
+
         def back(f: Expr) -> Expr:
             s = self._opaque[name_of(f)]
             return entry(s.definition.name, f.indices) * s.total(f.indices[:-1])
 
-        return e.replace(lambda f: isinstance(f, Indexed) and name_of(f).startswith("F:") and name_of(f) in self._opaque, back)
+        return e.replace(
+            lambda f: isinstance(f, Indexed) and name_of(f).startswith("F:") and name_of(f) in self._opaque,
+            back,
+        )
 
     def split_logarithms(self, e: Expr, rules: tuple) -> Expr:
         """Write the logarithm of a product of positive factors as a sum; of ``p`` as ``u - log Z``."""

@@ -14,8 +14,13 @@ from .prove import Context, LedgerError, Verdict, definition_of, judge, judge_re
 from .read import ReadError, fingerprint, read
 from .witness import BadPlant
 
-GOOD = {"eq-": ("PROVED", "EXACT"), "def-": ("DEFINED", "ASSUMED"), "thm-": ("ARGUED",),
-        "bad-": ("REFUTED",), "num-": ("MEASURED",)}
+GOOD = {
+    "eq-": ("PROVED", "EXACT"),
+    "def-": ("DEFINED", "ASSUMED"),
+    "thm-": ("ARGUED",),
+    "bad-": ("REFUTED",),
+    "num-": ("MEASURED",),
+}
 DEAD = ("REFUTED", "REFUSED")
 
 
@@ -46,7 +51,11 @@ class Result:
         prefix = self.label.partition("-")[0] + "-"
         if self.verdict.word not in GOOD[prefix]:
             out.append(f"{self.label}: {self.verdict}")
-        out += [f"{self.label}: the mistake {name} is not refuted: {v}" for name, v in self.mistakes.items() if v.word != "REFUTED"]
+        out += [
+            f"{self.label}: the mistake {name} is not refuted: {v}"
+            for name, v in self.mistakes.items()
+            if v.word != "REFUTED"
+        ]
         out += [f"{self.label}: a mutant survives ({kind}): {text} ({why})" for kind, text, why in self.alive]
         return out
 
@@ -59,7 +68,9 @@ def page_formulas(chapter: Chapter, text: str | None = None) -> dict[str, Displa
     LedgerError
         When a label of the page is not in the ledger, or the ledger names one that the page lacks.
     """
-    formulas = {d.label: d for d in displays(load(chapter.page) if text is None else text, chapter.page) if d.label}
+    formulas = {
+        d.label: d for d in displays(load(chapter.page) if text is None else text, chapter.page) if d.label
+    }
     claimed = {c.label for c in chapter.claims}
     unknown = sorted(set(formulas) - claimed)
     missing = sorted(claimed - set(formulas))
@@ -70,7 +81,9 @@ def page_formulas(chapter: Chapter, text: str | None = None) -> dict[str, Displa
     return formulas
 
 
-def verdict(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, tex: str | None = None) -> Verdict:
+def verdict(
+    chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, tex: str | None = None
+) -> Verdict:
     """Return the verdict on a claim, or on ``tex`` in its place."""
     text = formulas[claim.label].tex if tex is None else tex
     if isinstance(claim, Theorem):
@@ -87,10 +100,10 @@ def _definition(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim,
         reading = read(tex, chapter.table_of(claim))
         if isinstance(claim, Hypothesis):
             return Verdict("ASSUMED", "numbers that satisfy it are planted")
-        definition = definition_of(claim.label, reading)
+        definition_of(claim.label, reading)
     except (ReadError, LedgerError) as error:
         return Verdict("REFUSED", str(error))
-    return Verdict("DEFINED", f"the object {definition.name} that proofs unfold")
+    return Verdict("DEFINED", "what proofs unfold")
 
 
 def examine(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, mutants: bool = True) -> Result:
@@ -123,11 +136,17 @@ def _mistakes(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim) -
     """Return the known wrong forms: the page's own ``bad-`` formulas and those of the claim."""
     if not isinstance(claim, Identity):
         return {}
-    shown = {c.label: formulas[c.label].tex for c in chapter.claims if isinstance(c, Wrong) and c.instead == claim.label}
+    shown = {
+        c.label: formulas[c.label].tex
+        for c in chapter.claims
+        if isinstance(c, Wrong) and c.instead == claim.label
+    }
     return {**shown, **claim.mistakes}
 
 
-def _mutants(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim) -> Iterator[tuple[str, str, Verdict]]:
+def _mutants(
+    chapter: Chapter, formulas: Mapping[str, Display], claim: Claim
+) -> Iterator[tuple[str, str, Verdict]]:
     """Yield (kind, text, verdict) of every mutant; ``SAME`` marks one that reads as the same object."""
     if isinstance(claim, Wrong):
         return
@@ -154,12 +173,16 @@ def _judge_mutant(chapter, formulas, claim, context, original, mutant) -> Verdic
     return verdict(chapter, formulas, claim, mutant)
 
 
-def _mutated_definition(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, mutant: str) -> Verdict:
+def _mutated_definition(
+    chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, mutant: str
+) -> Verdict:
     """A wrong definition is dead when a claim that builds on it fails; which one is named."""
     if verdict(chapter, formulas, claim, mutant).word == "REFUSED":
         return Verdict("REFUSED")
     changed = {**formulas, claim.label: replace(formulas[claim.label], tex=mutant)}
-    dependents = [c for c in chapter.claims if isinstance(c, Identity) and claim.label in _builds_on(chapter, c)]
+    dependents = [
+        c for c in chapter.claims if isinstance(c, Identity) and claim.label in _builds_on(chapter, c)
+    ]
     for other in dependents:
         try:
             found = verdict(chapter, changed, other)

@@ -8,7 +8,18 @@ from itertools import product
 
 import numpy as np
 from sympy import (
-    Abs, Add, Expr, Indexed, IndexedBase, KroneckerDelta, Mul, Pow, Sum, Symbol, exp, log,
+    Abs,
+    Add,
+    Expr,
+    Indexed,
+    IndexedBase,
+    KroneckerDelta,
+    Mul,
+    Pow,
+    Sum,
+    Symbol,
+    exp,
+    log,
 )
 
 from .claim import Chapter, Number, Theorem
@@ -70,10 +81,15 @@ class Evaluator:
         return self.values[name]
 
 
-def gaps(statement: Statement, reading: Reading, values: Mapping[str, object], sizes: Mapping[Symbol, int]) -> list[float]:
+def gaps(
+    statement: Statement, reading: Reading, values: Mapping[str, object], sizes: Mapping[Symbol, int]
+) -> list[float]:
     """Return right side minus left side (so that <= means non-negative) at every place."""
     evaluate = Evaluator(values, sizes)
-    letters = sorted((statement.lhs.free_symbols | statement.rhs.free_symbols) & set(reading.scope.ranges) - set(sizes), key=str)
+    letters = sorted(
+        (statement.lhs.free_symbols | statement.rhs.free_symbols) & set(reading.scope.ranges) - set(sizes),
+        key=str,
+    )
     letters = [x for x in letters if not isinstance(x, IndexedBase)]
     bounds = [tuple(round(evaluate(b, {})) for b in reading.scope.ranges[x]) for x in letters]
     sign = -1 if statement.relation in (">", ">=") else 1
@@ -84,7 +100,9 @@ def gaps(statement: Statement, reading: Reading, values: Mapping[str, object], s
     return out
 
 
-def attack(chapter: Chapter, formulas: Mapping[str, Display], claim: Theorem, tex: str | None = None) -> tuple[str, str]:
+def attack(
+    chapter: Chapter, formulas: Mapping[str, Display], claim: Theorem, tex: str | None = None
+) -> tuple[str, str]:
     """Try to break a printed inequality; return a verdict word and a detail.
 
     Every instance must satisfy every line, and some instance strictly: a line that is always an
@@ -103,7 +121,7 @@ def attack(chapter: Chapter, formulas: Mapping[str, Display], claim: Theorem, te
             for k, statement in enumerate(reading.statements):
                 found = gaps(statement, reading, values, sizes)
                 least[k], most[k] = min([least[k], *found]), max([most[k], *found])
-                if not min(found) >= -SLACK:
+                if found and not min(found) >= -SLACK:
                     return "REFUTED", f"instance {trial}: line {k + 1} is off by {-min(found):.3g}"
     except ReadError as error:
         return "REFUSED", str(error)
@@ -114,7 +132,9 @@ def attack(chapter: Chapter, formulas: Mapping[str, Display], claim: Theorem, te
     return "ARGUED", f"{TRIALS} instances, the extreme ones included" + (", attained" if claim.tight else "")
 
 
-def measure(chapter: Chapter, formulas: Mapping[str, Display], claim: Number, tex: str | None = None) -> tuple[str, str]:
+def measure(
+    chapter: Chapter, formulas: Mapping[str, Display], claim: Number, tex: str | None = None
+) -> tuple[str, str]:
     """Compare a printed number with the measured one, to the last digit that is printed."""
     text = formulas[claim.label].tex if tex is None else tex
     try:

@@ -76,7 +76,10 @@ def _compare(d: Shown, chapter: Chapter, proved: str) -> list[str]:
     claim = chapter[d.label]
     table, quote = chapter.table_of(claim), isinstance(claim, Wrong)
     if d.marked_wrong != quote:
-        return [f"{d.page}: {d.label} is " + ("wrong and not marked as wrong" if quote else "marked as wrong, and is not")]
+        return [
+            f"{d.page}: {d.label} is "
+            + ("wrong and not marked as wrong" if quote else "marked as wrong, and is not")
+        ]
     try:
         if fingerprint(read(d.tex, table, quote=quote)) != fingerprint(read(proved, table, quote=quote)):
             return [f"{d.page}: {d.label} shows another formula than the proved one: {_short(d.tex)}"]
@@ -101,5 +104,7 @@ def check_site(site: Path) -> list[str]:
     if not pages:
         raise FileNotFoundError(f"no built pages in {site}: run `make book` first")
     books = chapters()
-    found = [d for page in pages for d in shown(page.read_text(encoding="utf-8"), str(page.relative_to(site)))]
+    found = [
+        d for page in pages for d in shown(page.read_text(encoding="utf-8"), str(page.relative_to(site)))
+    ]
     return faults(found, books, {c.page: page_formulas(c) for c in books})

@@ -12,7 +12,9 @@ from .read import Reading
 from .table import Table
 
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[A-Za-z]|\d+|\s+|.", re.S)
-_PROSE = re.compile(r"\\(?:text|textrm|tag|label|begin|end|mathrm|operatorname|mathbf|mathcal|bar|hat)\s*\{[^{}]*\}(?:\{[clr]+\})?")
+_PROSE = re.compile(
+    r"\\(?:text|textrm|tag|label|begin|end|mathrm|operatorname|mathbf|mathcal|bar|hat)\s*\{[^{}]*\}(?:\{[clr]+\})?"
+)
 _TEXT = re.compile(r"\\text\s*\{[^{}]*\}")
 _SCRIPT = r"(?:_\{[^{}]*\}|_\\?[A-Za-z0-9]+?|\^\{[^{}]*\}|\^\\?[A-Za-z0-9])*"
 _SUM = re.compile(r"\\sum\s*_\s*(?:\{[^{}]*\}|\\?\w)\s*(?:\^\s*(?:\{[^{}]*\}|\w))?")
@@ -83,7 +85,7 @@ def _names(tex: str, table: Table) -> Iterator[tuple[str, str]]:
     names = sorted((n for n, axes in table.names.items() if axes != "size"), key=len, reverse=True)
     for name in [*names, *([table.kronecker] if table.kronecker else [])]:
         for m in re.finditer(rf"(?<![A-Za-z\\]){re.escape(name)}(?![A-Za-z])", tex):
-            scripts = re.match(_SCRIPT, tex[m.end():])
+            scripts = re.match(_SCRIPT, tex[m.end() :])
             yield "drop", _put(tex, m.start(), m.end() + scripts.end(), " ")
             alike = [n for n in names if n != name and name in names and table.axes(n) == table.axes(name)]
             for other in alike[:2]:
@@ -117,12 +119,16 @@ def _brackets(tex: str, table: Table) -> Iterator[tuple[str, str]]:
             opened.append(m)
         elif opened:
             a = opened.pop()
-            yield "bracket dropped", tex[: a.start()] + " " + tex[a.end(): m.start()] + " " + tex[m.end():]
+            yield "bracket dropped", tex[: a.start()] + " " + tex[a.end() : m.start()] + " " + tex[m.end() :]
 
 
 def _marks(tex: str, table: Table) -> Iterator[tuple[str, str]]:
-    for pattern, new, kind in ((r"\^\s*(?:\{\s*\\top\s*\}|\\top)", " ", "transpose dropped"), (r"\\odot(?![A-Za-z])", " ", "product"),
-                               (r"\\sqrt\s*\{([^{}]*)\}", r"\1", "root dropped"), (r"\^\s*\{?\s*2\s*\}?", " ", "square dropped")):
+    for pattern, new, kind in (
+        (r"\^\s*(?:\{\s*\\top\s*\}|\\top)", " ", "transpose dropped"),
+        (r"\\odot(?![A-Za-z])", " ", "product"),
+        (r"\\sqrt\s*\{([^{}]*)\}", r"\1", "root dropped"),
+        (r"\^\s*\{?\s*2\s*\}?", " ", "square dropped"),
+    ):
         for m in re.finditer(pattern, tex):
             yield kind, _put(tex, m.start(), m.end(), m.expand(new))
 
@@ -135,7 +141,12 @@ def of_reading(reading: Reading) -> Iterator[tuple[str, Reading]]:
             if rhs not in seen:
                 seen.add(rhs)
                 changed = replace(statement, rhs=rhs)
-                yield kind, replace(reading, statements=(*reading.statements[:k], changed, *reading.statements[k + 1:]))
+                yield (
+                    kind,
+                    replace(
+                        reading, statements=(*reading.statements[:k], changed, *reading.statements[k + 1 :])
+                    ),
+                )
 
 
 def _of_expression(e: Expr) -> Iterator[tuple[str, Expr]]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import reduce
 from math import factorial
+from operator import or_
 
 Rational = int | Fraction
 
@@ -72,14 +74,14 @@ def part(number: Number, bit: int) -> Number:
 
 
 def taylor(number: Number, derivative: Callable[[int], Rational]) -> Number:
-    """Return f(a + h) = sum over k of f^(k)(a) h**k / k!, which ends since h is nilpotent."""
+    """Return f(a + h) = sum over k of f^(k)(a) h**k / k!, k up to the number of eps in h."""
     if is_plain(number):
         return derivative(0)
-    step, total, k = small(number), Nilpotent({0: derivative(0)}), 1
-    rising: Number = step
-    while any(parts_of(rising).values()):
+    step, total = small(number), Nilpotent({0: derivative(0)})
+    rising: Number = 1
+    for k in range(1, reduce(or_, step.parts).bit_count() + 1):
+        rising = rising * step
         total = total + rising * (Fraction(derivative(k)) / factorial(k))
-        rising, k = rising * step, k + 1
     return total
 
 

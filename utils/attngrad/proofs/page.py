@@ -43,7 +43,9 @@ def displays(text: str, page: str = "text") -> list[Display]:
     found: list[Display] = []
     for start, tex, label in _raw(text, page):
         if label is not None and not LABEL.fullmatch(label):
-            raise PageError(f"{page}:{start}: a label is lower-case letters, digits and hyphens; got {label!r}")
+            raise PageError(
+                f"{page}:{start}: a label is lower-case letters, digits and hyphens; got {label!r}"
+            )
         if label is not None and any(d.label == label for d in found):
             raise PageError(f"{page}:{start}: the label {label!r} is given twice")
         found.append(Display(label, tex.strip(), start, page))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from sympy import Expr, Indexed, IndexedBase, Pow, Sum, Symbol
+from sympy import Indexed, IndexedBase, Pow, Sum, Symbol
 
 from .claim import Chapter, Claim, Hypothesis, Wrong
 from .derive import Definition, Deriver, indices_of, name_of
@@ -47,7 +47,9 @@ def definition_of(label: str, reading: Reading) -> Definition:
     left, right = reading.statements[0].lhs, reading.statements[0].rhs
     letters = indices_of(left) if isinstance(left, (Indexed, Symbol)) else None
     if letters is None or not all(isinstance(x, Symbol) for x in letters) or len(set(letters)) < len(letters):
-        raise LedgerError(f"{label}: the left side of a definition is a name with distinct index letters; got {left}")
+        raise LedgerError(
+            f"{label}: the left side of a definition is a name with distinct index letters; got {left}"
+        )
     return Definition(name_of(left), letters, right)
 
 
@@ -66,7 +68,9 @@ class Context:
             ranges.update(reading.scope.ranges)
             definition = definition_of(label, reading)
             if definition.name in self.definitions:
-                raise LedgerError(f"{claim.label}: {definition.name} is defined twice, the second time by {label}")
+                raise LedgerError(
+                    f"{claim.label}: {definition.name} is defined twice, the second time by {label}"
+                )
             self.definitions[definition.name] = definition
         _refuse_circles(claim.label, self.definitions)
         self.scope = Scope(ranges)
@@ -87,11 +91,16 @@ class Context:
         unfolded down to exponentials.
         """
         whole = Scope({**self.scope.ranges, **scope.ranges})
-        return any(self._proves(statement, Deriver(self.definitions, whole, folding)) for folding in (True, False))
+        return any(
+            self._proves(statement, Deriver(self.definitions, whole, folding)) for folding in (True, False)
+        )
 
     def _proves(self, statement: Statement, deriver: Deriver) -> bool:
         rules = self.rules(deriver)
-        left, right = (deriver.split_logarithms(deriver.fold(deriver.unfold(e)), rules) for e in (statement.lhs, statement.rhs))
+        left, right = (
+            deriver.split_logarithms(deriver.fold(deriver.unfold(e)), rules)
+            for e in (statement.lhs, statement.rhs)
+        )
         return is_zero(left - right, deriver.scope, rules)
 
     @cached_property
@@ -103,7 +112,10 @@ class Context:
 
 def _refuse_circles(label: str, definitions: Mapping[str, Definition]) -> None:
     """Raise LedgerError when a definition builds on itself, directly or through others."""
-    needs = {n: {name_of(a) for a in d.body.atoms(Indexed, Symbol)} & set(definitions) for n, d in definitions.items()}
+    needs = {
+        n: {name_of(a) for a in d.body.atoms(Indexed, Symbol)} & set(definitions)
+        for n, d in definitions.items()
+    }
     while needs:
         ready = {n for n, others in needs.items() if not others & set(needs)}
         if not ready:
@@ -122,7 +134,11 @@ def rule_of(label: str, statement: Statement):
     left, right = statement.lhs, statement.rhs
     if isinstance(left, Sum) and len(left.limits) == 1:
         letter = left.limits[0][0]
-        parameters = tuple(s for s in left.function.free_symbols if s in statement.free or s.is_integer and s != letter and not s.is_positive)
+        parameters = tuple(
+            s
+            for s in left.function.free_symbols
+            if s in statement.free or (s.is_integer and s != letter and not s.is_positive)
+        )
         return SumRule(left.function, left.limits[0], parameters, right)
     if isinstance(left, Pow) and isinstance(left.base, Indexed) and left.exp == 2 and right == left.base:
         return PowerRule(left.base.base)

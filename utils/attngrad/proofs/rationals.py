@@ -94,6 +94,11 @@ class World:
 
     # --- entries -----------------------------------------------------------------------------
 
+    @property
+    def drawn(self) -> dict[Key, Fraction]:
+        """The entries drawn or given so far."""
+        return {key: Fraction(value) for key, value in self._drawn.items()}
+
     def symbol(self, symbol: Symbol) -> Number:
         """Return a scalar, a size, or an integer that a range declares."""
         if symbol in self.sizes:

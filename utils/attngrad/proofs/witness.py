@@ -30,28 +30,38 @@ class Case:
     sizes: tuple[Mapping[str, int], ...]
     cache: dict[str, list[tuple[Mapping[Symbol, int], World]]] = field(default_factory=dict)
 
-    def worlds(self, statements: Sequence[Statement]) -> list[tuple[Mapping[Symbol, int], World]]:
-        """Return the sizes and a world for each size and seed; drawn entries are the same for all callers."""
+    def worlds(self, statements: Sequence[Statement]) -> Iterator[tuple[Mapping[Symbol, int], World]]:
+        """Yield the sizes and a world for each size and seed; drawn entries are the same for all callers."""
         bodies = [d.body for d in self.definitions.values()]
-        model = exponential_model([*bodies, *(side for s in statements for side in (s.lhs, s.rhs))])
-        if model not in self.cache:
-            self.cache[model] = [_world(self, named, seed, model) for named, seed in product(self.sizes, SEEDS)]
-        return self.cache[model]
+        for model in exponential_models([*bodies, *(side for s in statements for side in (s.lhs, s.rhs))]):
+            if model not in self.cache:
+                self.cache[model] = [
+                    _world(self, named, seed, model) for named, seed in product(self.sizes, SEEDS)
+                ]
+            yield from self.cache[model]
+
+    def again(self, world: World) -> World:
+        """Return a world with the same numbers in which nothing has been drawn yet but what is planted."""
+        named = {
+            name: world.sizes[symbol] for name, symbol in self.table.size.items() if symbol in world.sizes
+        }
+        return _world(self, named, world.seed, world.exp_model)[1]
 
 
 class BadPlant(AssertionError):
     """Numbers planted for a hypothesis that do not satisfy the hypothesis as printed."""
 
 
-def exponential_model(expressions: Sequence[Expr]) -> str:
-    """Return the model in which these expressions may be evaluated.
+def exponential_models(expressions: Sequence[Expr]) -> tuple[str, ...]:
+    """Return the models in which these expressions may be evaluated, the one with small numbers first.
 
-    Independent values for different exponentials are sound only where no relation between two of
-    them is used; with a logarithm, or the exponential of a sum, exp is ``2**x`` on integers.
+    With exp as ``2**x`` on integers every relation between exponentials holds, and fractions stay
+    small. Independent values for different exponentials reach further, but are sound only where no
+    such relation is used: not with a logarithm, nor with the exponential of a sum.
     """
     if any(e.has(log) or any(isinstance(x.args[0], Add) for x in e.atoms(exp)) for e in expressions):
-        return "powers"
-    return "formal"
+        return ("powers",)
+    return "powers", "formal"
 
 
 def _world(case: Case, named: Mapping[str, int], seed: int, model: str) -> tuple[Mapping[Symbol, int], World]:
@@ -60,8 +70,14 @@ def _world(case: Case, named: Mapping[str, int], seed: int, model: str) -> tuple
     given: dict[tuple, Fraction] = {}
     for hypothesis, _ in case.hypotheses:
         given.update(hypothesis.plant(named, Random(seed)))
-    world = World(sizes, seed, {n: (d.indices, d.body) for n, d in case.definitions.items()},
-                  given=given, exp_model=model, ranges=case.ranges)
+    world = World(
+        sizes,
+        seed,
+        {n: (d.indices, d.body) for n, d in case.definitions.items()},
+        given=given,
+        exp_model=model,
+        ranges=case.ranges,
+    )
     for hypothesis, statement in case.hypotheses:
         for at in places(statement, case.ranges, sizes):
             if world.value(statement.lhs, at) != world.value(statement.rhs, at):
@@ -100,18 +116,61 @@ def search(case: Case, statements: Sequence[Statement], extra: Mapping) -> dict[
                     continue
                 evaluated += 1
                 if left != right:
-                    where = {**{str(s): v for s, v in sizes.items()}, **{_letter(x): v for x, v in at.items()}}
-                    return {"line": line, "at": where, "left": left, "right": right}
+                    return _witness(case, sizes, world, line, statement, at, left, right)
     if not evaluated:
         raise why or NotExact("no value of the index letters is in range at these sizes")
     return {}
 
 
-def describe(witness: Mapping[str, object]) -> str:
-    """Return a witness as one line."""
-    at = ", ".join(f"{k} = {v}" for k, v in witness["at"].items())
+def _witness(
+    case: Case,
+    sizes: Mapping,
+    world: World,
+    line: int,
+    statement: Statement,
+    at: Mapping,
+    left: Fraction,
+    right: Fraction,
+) -> dict[str, object]:
+    """Return a counterexample by itself: sizes, letters, the numbers that go in, and the two sides."""
+    alone = case.again(world)
+    for side in (statement.lhs, statement.rhs):
+        alone.value(side, at)
+    used = {a for d in case.definitions.values() for a in d.body.free_symbols}
+    used |= statement.lhs.free_symbols | statement.rhs.free_symbols
+    used |= {a for x in at for bound in case.ranges.get(x, ()) for a in bound.free_symbols}
+    where = {str(s): v for s, v in sizes.items() if s in used} | {_letter(x): v for x, v in at.items()}
+    return {"line": line, "at": where, "inputs": _arrays(alone.drawn), "left": left, "right": right}
+
+
+def _arrays(drawn: Mapping[tuple, Fraction]) -> dict[str, str]:
+    """Return the drawn entries by name: a number, or the entries in order of their indices."""
+    grouped: dict[str, dict[tuple, Fraction]] = {}
+    for (name, *at), value in drawn.items():
+        grouped.setdefault(name, {})[tuple(at)] = value
+    return {name: _nested(entries) for name, entries in sorted(grouped.items())}
+
+
+def _nested(entries: Mapping[tuple, Fraction]) -> str:
+    if () in entries:
+        return str(entries[()])
+    if len(next(iter(entries))) == 1:
+        first, last = min(entries)[0], max(entries)[0]
+        return "(" + ", ".join(str(entries.get((k,), "*")) for k in range(min(first, 1), last + 1)) + ")"
+    heads = sorted({key[0] for key in entries})
+    return (
+        "("
+        + ", ".join(_nested({key[1:]: v for key, v in entries.items() if key[0] == h}) for h in heads)
+        + ")"
+    )
+
+
+def describe(witness: Mapping[str, object], mark: str = "") -> str:
+    """Return a witness as one line; ``mark`` stands around each formula, such as a dollar sign."""
+    told = [f"{k} = {v}" for k, v in (*witness["at"].items(), *witness["inputs"].items())]
+    sides = f"left {mark}{witness['left']}{mark}, right {mark}{witness['right']}{mark}"
     line = f" (line {witness['line']})" if witness["line"] > 1 else ""
-    return f"at {at}: left {witness['left']}, right {witness['right']}{line}"
+    return f"at {', '.join(mark + t + mark for t in told)}: {sides}{line}"
 
 
 def _letter(symbol: Symbol) -> str:

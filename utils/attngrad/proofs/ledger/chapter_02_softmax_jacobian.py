@@ -14,15 +14,61 @@ from ..table import Table
 TABLE = Table(
     index={**dict.fromkeys("ijlgh", "n"), "a": "N", "b": "N", "r": (1, "n-1")},
     names={
-        **{x: ("n",) for x in ("s", "p", "dp", "ds", "ts", "tp", "v", "u", "z", "dz", "y", "w", r"\mu", r"\pi", r"\sigma", r"\lambda")},
-        "J": ("n", "n"), "T": ("n", "n", "n"),
+        **{
+            x: ("n",)
+            for x in (
+                "s",
+                "p",
+                "dp",
+                "ds",
+                "ts",
+                "tp",
+                "v",
+                "u",
+                "z",
+                "dz",
+                "y",
+                "w",
+                r"\mu",
+                r"\pi",
+                r"\sigma",
+                r"\lambda",
+            )
+        },
+        "J": ("n", "n"),
+        "T": ("n", "n", "n"),
         **{x: ("N", "n") for x in ("S", "P", "dP", "dS")},
-        **{x: () for x in ("L", "C", "c", r"\mathrm{lse}", r"\bar{v}", r"\bar{u}", r"\bar{d}", r"\alpha", r"\beta", r"\varepsilon")},
-        r"\tau": "+", r"\Omega_{64}": "+", r"\Omega_{32}": "+", r"\Omega_{16}": "+",
-        "n": "size", "N": "size",
+        **{
+            x: ()
+            for x in (
+                "L",
+                "C",
+                "c",
+                r"\mathrm{lse}",
+                r"\bar{v}",
+                r"\bar{u}",
+                r"\bar{d}",
+                r"\alpha",
+                r"\beta",
+                r"\varepsilon",
+            )
+        },
+        r"\tau": "+",
+        r"\Omega_{64}": "+",
+        r"\Omega_{32}": "+",
+        r"\Omega_{16}": "+",
+        "n": "size",
+        "N": "size",
     },
     kronecker=r"\delta",
-    lookalikes_allowed=(("a", r"\alpha"), ("u", r"\mu"), ("C", "c"), ("p", "P"), ("s", "S"), ("w", r"\omega")),
+    lookalikes_allowed=(
+        ("a", r"\alpha"),
+        ("u", r"\mu"),
+        ("C", "c"),
+        ("p", "P"),
+        ("s", "S"),
+        ("w", r"\omega"),
+    ),
 )
 
 
@@ -41,13 +87,32 @@ def mask(sizes: Mapping[str, int], random: Random) -> dict[tuple, Fraction]:
 
 def row(random: np.random.Generator, trial: int) -> dict[str, object]:
     """Return one softmax row: the extreme ones first, then random sizes and scales."""
-    extreme = [np.zeros(1), np.zeros(2), np.zeros(5), np.array([0.0, 0.0, -800.0]), np.array([50.0, 0.0, 0.0]), np.array([3.0, 3.0, 3.0, -1.0])]
-    s = extreme[trial] if trial < len(extreme) else random.normal(size=random.integers(2, 9)) * random.choice([0.1, 1.0, 8.0])
+    extreme = [
+        np.zeros(1),
+        np.zeros(2),
+        np.zeros(5),
+        np.array([0.0, 0.0, -800.0]),
+        np.array([50.0, 0.0, 0.0]),
+        np.array([3.0, 3.0, 3.0, -1.0]),
+    ]
+    s = (
+        extreme[trial]
+        if trial < len(extreme)
+        else random.normal(size=random.integers(2, 9)) * random.choice([0.1, 1.0, 8.0])
+    )
     p = np.exp(s - s.max()) / np.exp(s - s.max()).sum()
     jacobian = np.diag(p) - np.outer(p, p)
     v = np.ones(len(s)) if trial < 2 else random.normal(size=len(s))
-    return {"n": len(s), "s": s, "p": p, "v": v, "J": jacobian,
-            r"\sigma": np.sort(p)[::-1], r"\lambda": np.sort(np.linalg.eigvalsh(jacobian))[::-1]}
+    return {
+        "n": len(s),
+        "s": s,
+        "p": p,
+        "v": v,
+        r"\bar{v}": p @ v,
+        "J": jacobian,
+        r"\sigma": np.sort(p)[::-1],
+        r"\lambda": np.sort(np.linalg.eigvalsh(jacobian))[::-1],
+    }
 
 
 def rows_of_two_or_more(random: np.random.Generator, trial: int) -> dict[str, object]:
@@ -77,10 +142,14 @@ CHAPTER = Chapter(
         Identity("eq-sum-one", SOFTMAX),
         Identity("eq-shift", SOFTMAX),
         Definition("def-jacobian", SOFTMAX),
-        Identity("eq-softmax-jacobian", SOFTMAX, mistakes={
-            "softmax-jacobian-column-only": r"\frac{\partial p_i}{\partial s_j} = p_i\,(1 - p_j)",
-            "softmax-jacobian-both-deltas": r"\frac{\partial p_i}{\partial s_j} = \delta_{ij}\, p_i\,(1 - p_j)",
-        }),
+        Identity(
+            "eq-softmax-jacobian",
+            SOFTMAX,
+            mistakes={
+                "softmax-jacobian-column-only": r"\frac{\partial p_i}{\partial s_j} = p_i\,(1 - p_j)",
+                "softmax-jacobian-diagonal": r"\frac{\partial p_i}{\partial s_j} = \delta_{ij} p_i (1 - p_j)",
+            },
+        ),
         Identity("eq-diagonal", SOFTMAX),
         Identity("eq-jacobian-matrix", JACOBIAN),
         Definition("def-lse"),
@@ -93,18 +162,26 @@ CHAPTER = Chapter(
         Identity("eq-variance-pairs", JACOBIAN),
         Theorem("thm-psd", rests_on=("eq-variance-pairs",), model=row),
         Identity("eq-null", JACOBIAN),
-        Theorem("thm-norm", rests_on=("eq-row-sum", "eq-half", "eq-popoviciu", "eq-two-squares", "eq-jacobian-symmetric"),
-                classical=("Gershgorin's circle theorem",), model=row),
+        Theorem("thm-null-space", rests_on=("eq-variance",), model=row),
+        Theorem(
+            "thm-norm",
+            rests_on=("eq-row-sum", "eq-half", "eq-gap", "eq-jacobian-symmetric"),
+            classical=("Gershgorin's circle theorem",),
+            model=row,
+        ),
         Identity("eq-row-sum", SOFTMAX),
         Identity("eq-half"),
-        Identity("eq-popoviciu", ("def-mean", *JACOBIAN)),
-        Identity("eq-two-squares"),
+        Identity("eq-gap", ("def-mean", *JACOBIAN)),
         Definition("def-family", at=THREE),
         Identity("eq-family-sum", ("def-family",), at=THREE),
         Identity("eq-family", ("def-family", *PLAIN), at=THREE),
         Identity("eq-two-keys", JACOBIAN),
-        Theorem("thm-interlacing", rests_on=("eq-jacobian-matrix",),
-                classical=("eigenvalue interlacing under a rank-one change",), model=rows_of_two_or_more),
+        Theorem(
+            "thm-interlacing",
+            rests_on=("eq-jacobian-matrix",),
+            classical=("eigenvalue interlacing under a rank-one change",),
+            model=rows_of_two_or_more,
+        ),
         Identity("eq-trace", JACOBIAN),
         Identity("eq-distance-to-flat", SOFTMAX),
         Theorem("thm-trace", rests_on=("eq-trace", "eq-distance-to-flat"), model=row),
@@ -157,12 +234,40 @@ CHAPTER = Chapter(
         Identity("eq-example-vjp", ("def-example-scores", "def-example-cotangent", "def-ds"), at=THREE),
         Wrong("bad-vjp-diagonal", ("def-ds",), instead="eq-vjp", mistake="softmax-vjp-diagonal-only"),
         Wrong("bad-vjp-elementwise", ("def-ds",), instead="eq-vjp", mistake="softmax-vjp-elementwise"),
-        Wrong("bad-jacobian-sign", SOFTMAX, instead="eq-softmax-jacobian", mistake="softmax-vjp-sign-flipped"),
-        Wrong("bad-rows-flattened", ("def-rows",), instead="eq-rows-jacobian", mistake="softmax-vjp-flattened-batch"),
-        Wrong("bad-temperature", ("def-temperature",), instead="eq-temperature", mistake="softmax-temperature-vjp-factor-dropped"),
-        Wrong("bad-cross-entropy", ("def-cross-entropy",), instead="eq-cross-entropy", mistake="cross-entropy-vjp-unit-targets"),
-        Wrong("bad-log-softmax", ("def-log-loss",), instead="eq-log-softmax-vjp", mistake="log-softmax-vjp-without-sum"),
-        Wrong("bad-masked-mean", ("def-masked", *SOFTMAX), assume=("def-mask",), sizes=MASKED, instead="eq-masked-vjp",
-              mistake="softmax-masked-vjp-unmasked-mean"),
+        Wrong(
+            "bad-jacobian-sign", SOFTMAX, instead="eq-softmax-jacobian", mistake="softmax-vjp-sign-flipped"
+        ),
+        Wrong(
+            "bad-rows-flattened",
+            ("def-rows",),
+            instead="eq-rows-jacobian",
+            mistake="softmax-vjp-flattened-batch",
+        ),
+        Wrong(
+            "bad-temperature",
+            ("def-temperature",),
+            instead="eq-temperature",
+            mistake="softmax-temperature-vjp-factor-dropped",
+        ),
+        Wrong(
+            "bad-cross-entropy",
+            ("def-cross-entropy",),
+            instead="eq-cross-entropy",
+            mistake="cross-entropy-vjp-unit-targets",
+        ),
+        Wrong(
+            "bad-log-softmax",
+            ("def-log-loss",),
+            instead="eq-log-softmax-vjp",
+            mistake="log-softmax-vjp-without-sum",
+        ),
+        Wrong(
+            "bad-masked-mean",
+            ("def-masked", *SOFTMAX),
+            assume=("def-mask",),
+            sizes=MASKED,
+            instead="eq-masked-vjp",
+            mistake="softmax-masked-vjp-unmasked-mean",
+        ),
     ),
 )
