@@ -12,7 +12,7 @@ from attngrad.proofs.claim import Wrong
 from attngrad.proofs.examine import page_formulas
 from attngrad.proofs.floats import Evaluator
 from attngrad.proofs.ledger import chapters
-from attngrad.proofs.read import read
+from attngrad.proofs.read.reader import read
 
 SHOWN = [(book, c) for book in chapters() for c in book.claims if isinstance(c, Wrong)]
 RNG = np.random.default_rng(0)

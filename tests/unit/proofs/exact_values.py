@@ -12,7 +12,7 @@ from itertools import product
 
 from sympy import Abs, Add, Expr, Indexed, KroneckerDelta, Mul, Pow, Rational, Sum, Symbol
 
-from attngrad.proofs.explain import _fixed
+from attngrad.proofs.read.explain import _fixed
 
 Values = Mapping[Symbol, int]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sympy import Expr, Integer, Symbol, sympify
 
-from attngrad.proofs.read import ReadError, Value, read, read_expression
-from attngrad.proofs.table import Table
+from attngrad.proofs.read import Table
+from attngrad.proofs.read.reader import ReadError, Value, read, read_expression
 
 from .exact_values import alike
 from .reader_notation import Refused

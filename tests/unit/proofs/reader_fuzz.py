@@ -10,8 +10,8 @@ from itertools import product
 
 from sympy import Dummy, Expr, IndexedBase, Sum, Symbol, exp, log
 
-from attngrad.proofs.read import ReadError, read_expression
-from attngrad.proofs.table import Table
+from attngrad.proofs.read import Table
+from attngrad.proofs.read.reader import ReadError, read_expression
 
 from .exact_values import value
 from .reader_notation import K, N, P, Q, S, a, alpha, b, d_k, delta, i, j, over, x, y

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sympy import Dummy, Expr, Function, IndexedBase, Integer, KroneckerDelta, Sum, Symbol
 
-from attngrad.proofs.table import Table
+from attngrad.proofs.read import Table
 
 
 @dataclass(frozen=True)

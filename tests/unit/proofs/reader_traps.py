@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sympy import Abs, exp, log, sqrt
 
-from attngrad.proofs.nodes import Partial
+from attngrad.proofs.sums import Partial
 
 from .reader_checks import States, Want
 from .reader_notation import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from sympy import IndexedBase, Rational, Symbol, log, sqrt
 
-from attngrad.proofs.nodes import Norm2, Partial
+from attngrad.proofs.sums import Norm2, Partial
 
 from .reader_checks import Cells, States, Want
 from .reader_notation import (

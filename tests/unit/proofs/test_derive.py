@@ -6,9 +6,8 @@ import pytest
 from sympy import Abs, Expr, IndexedBase, Sum, Symbol, exp, log, symbols
 
 from attngrad.proofs.derive import Definition, Deriver, softmax_of
-from attngrad.proofs.nodes import Partial
 from attngrad.proofs.rationals import World, ZeroDenominator
-from attngrad.proofs.sums import CannotDecide, Scope
+from attngrad.proofs.sums import CannotDecide, Partial, Scope
 
 n = Symbol("n", integer=True, positive=True)
 i, j, l = symbols("i j l", integer=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from time import process_time
 
-from attngrad.proofs.fuzz import mismatches, undecided
+from .engine_fuzz import mismatches, undecided
 
 EXPRESSIONS, PAIRS, SECONDS = 10_000, 600, 30
 

@@ -6,7 +6,7 @@ import pytest
 from attngrad.proofs.claim import Chapter, Claim, Definition, Identity, Number, Theorem, Wrong
 from attngrad.proofs.examine import Result, examine, page_formulas
 from attngrad.proofs.mutants import of_string
-from attngrad.proofs.table import Table
+from attngrad.proofs.read import Table
 
 TABLE = Table(
     index=dict.fromkeys("ijl", "n"),

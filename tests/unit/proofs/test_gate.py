@@ -5,7 +5,7 @@ import pytest
 from attngrad.proofs.claim import Chapter, Identity, Wrong
 from attngrad.proofs.gate import faults, shown, states_something
 from attngrad.proofs.page import Display
-from attngrad.proofs.table import Table
+from attngrad.proofs.read import Table
 
 TABLE = Table(index={"i": "n"}, names={"x": ("n",), "y": ("n",), "n": "size"})
 CHAPTER = Chapter("page", TABLE, ({"n": 2},), (Identity("eq-a"), Wrong("bad-b")))

@@ -7,7 +7,7 @@ import pytest
 from attngrad.proofs.claim import Chapter, Definition, Hypothesis, Identity, Wrong
 from attngrad.proofs.examine import page_formulas, verdict
 from attngrad.proofs.prove import Context, LedgerError, judge
-from attngrad.proofs.table import Table
+from attngrad.proofs.read import Table
 from attngrad.proofs.witness import BadPlant
 
 TABLE = Table(

@@ -21,9 +21,10 @@ from sympy import (
     symbols,
 )
 
-from attngrad.proofs.fuzz import product_rule_failures
-from attngrad.proofs.nodes import Norm2, Partial
 from attngrad.proofs.rationals import Definition, NotExact, World, ZeroDenominator
+from attngrad.proofs.sums import Norm2, Partial
+
+from .engine_fuzz import product_rule_failures
 
 n, m = symbols("n m", integer=True, positive=True)
 i, j, k, l = symbols("i j k l", integer=True)

@@ -8,20 +8,20 @@ from collections.abc import Callable
 import pytest
 from sympy import KroneckerDelta, Sum
 
-from attngrad.proofs import (
+from attngrad.proofs.read import (
     differentials,
     indices,
     lexer,
     lookalikes,
     meaning,
     products,
+    reader,
     shapes,
     spelling,
     summation,
 )
-from attngrad.proofs import read as read_module
-from attngrad.proofs.nodes import Partial
-from attngrad.proofs.shapes import Value
+from attngrad.proofs.read.shapes import Value
+from attngrad.proofs.sums import Partial
 
 from .reader_checks import failures
 from .test_reader_traps import SETS
@@ -138,16 +138,16 @@ def letters_without_argument(patch: pytest.MonkeyPatch) -> None:
 
 
 def relation_turned(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(read_module.RELATIONS, r"\ge", "<=")
+    patch.setitem(reader.RELATIONS, r"\ge", "<=")
 
 
 def chain_direction(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(read_module._Reader, "_check_direction", lambda self, sides: None)
+    patch.setattr(reader._Reader, "_check_direction", lambda self, sides: None)
 
 
 def infinities_pass(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(meaning, "UNEVALUABLE", (Sum,))
-    patch.setattr(read_module, "UNEVALUABLE", (Sum,))
+    patch.setattr(reader, "UNEVALUABLE", (Sum,))
 
 
 def kronecker_ranges(patch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from attngrad.proofs.errors import ReadError, near
-from attngrad.proofs.read import read, read_expression
+from attngrad.proofs.read.errors import ReadError, near
+from attngrad.proofs.read.reader import read, read_expression
 
 from .reader_notation import ROW, TABLE
 

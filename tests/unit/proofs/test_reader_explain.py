@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from sympy import Dummy, Sum
 
-from attngrad.proofs.read import explain, fingerprint, read
+from attngrad.proofs.read.reader import explain, fingerprint, read
 
 from .reader_notation import PAIR, ROW
 

@@ -9,8 +9,8 @@ import time
 import pytest
 from sympy import Symbol
 
-from attngrad.proofs.read import ReadError, fingerprint, read
-from attngrad.proofs.table import Table
+from attngrad.proofs.read import Table
+from attngrad.proofs.read.reader import ReadError, fingerprint, read
 
 from .exact_values import alike
 

@@ -8,9 +8,9 @@ import random
 import pytest
 from sympy import Integer
 
-from attngrad.proofs import shapes
-from attngrad.proofs.meaning import Evaluator
-from attngrad.proofs.read import ReadError, read, read_expression
+from attngrad.proofs.read import shapes
+from attngrad.proofs.read.meaning import Evaluator
+from attngrad.proofs.read.reader import ReadError, read, read_expression
 
 from .reader_fuzz import run
 from .reader_notation import PAIR, ROW

@@ -11,7 +11,7 @@ import sys
 import lark
 import pytest
 
-from attngrad.proofs import grammar
+from attngrad.proofs.read import grammar
 
 
 def log_of_a_build(monkeypatch: pytest.MonkeyPatch, text: str) -> str:
@@ -51,7 +51,7 @@ def test_a_planted_ambiguity_is_reported(line: str, monkeypatch: pytest.MonkeyPa
 
 def test_the_parser_is_built_once_at_first_use() -> None:
     code = (
-        "from attngrad.proofs import grammar, read\n"
+        "from attngrad.proofs.read import grammar\n"
         "assert grammar.parser.cache_info().currsize == 0\n"
         "assert grammar.parser() is grammar.parser()\n"
     )

@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 from sympy import IndexedBase, Integer, Symbol
 
-from attngrad.proofs.errors import TableError
-from attngrad.proofs.lookalikes import character, skeleton
-from attngrad.proofs.read import ReadError, read
-from attngrad.proofs.table import Table
+from attngrad.proofs.read import Table
+from attngrad.proofs.read.errors import TableError
+from attngrad.proofs.read.lookalikes import character, skeleton
+from attngrad.proofs.read.reader import ReadError, read
 
 from .reader_notation import ROW, TABLE
 

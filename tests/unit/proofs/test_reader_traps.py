@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from attngrad.proofs.table import Table
+from attngrad.proofs.read import Table
 
 from . import reader_traps, reader_traps_shapes
 from .reader_checks import Want, wrong

@@ -12,7 +12,7 @@ from random import Random
 
 import numpy as np
 
-from .table import Table
+from .read import Table
 
 Planted = Mapping[tuple, Fraction]
 Model = Callable[[np.random.Generator, int], Mapping[str, object]]

@@ -32,8 +32,7 @@ from sympy import (
 )
 from sympy.core.function import AppliedUndef
 
-from .nodes import Norm2, Partial
-from .sums import CannotDecide, Scope, normal_form
+from .sums import CannotDecide, Norm2, Partial, Scope, normal_form
 
 
 def name_of(entry: Expr) -> str:

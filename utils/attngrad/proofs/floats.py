@@ -23,9 +23,9 @@ from sympy import (
 )
 
 from .claim import Chapter, Number, Theorem
-from .nodes import Norm2
 from .page import Display
 from .read import ReadError, Reading, Statement, read
+from .sums import Norm2
 
 TRIALS = 60
 SLACK = 1e-10

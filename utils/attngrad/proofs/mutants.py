@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from sympy import Add, Expr, Indexed, Integer, KroneckerDelta, Mul, Pow, Sum
 
-from .read import Reading
-from .table import Table
+from .read import Reading, Table
 
 _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|[A-Za-z]|\d+|\s+|.", re.S)
 _PROSE = re.compile(

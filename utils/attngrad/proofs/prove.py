@@ -12,9 +12,8 @@ from .claim import Chapter, Claim, Hypothesis, Wrong
 from .derive import Definition, Deriver, indices_of, name_of
 from .page import Display
 from .rationals import NotExact
-from .read import ReadError, Reading, Statement, read
+from .read import ReadError, Reading, Statement, Table, read
 from .sums import CannotDecide, PowerRule, RowSumRule, Scope, SumRule, is_zero
-from .table import Table
 from .witness import Case, describe, search
 
 

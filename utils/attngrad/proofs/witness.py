@@ -13,8 +13,7 @@ from sympy import Add, Expr, IndexedBase, Symbol, exp, log
 from .claim import Hypothesis
 from .derive import Definition
 from .rationals import NotExact, World, ZeroDenominator
-from .read import Statement
-from .table import Table
+from .read import Statement, Table
 
 SEEDS = (1, 2)
 

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from ..claim import Chapter, Definition, Hypothesis, Identity, Number, Theorem, Wrong
-from ..table import Table
+from ..read import Table
 
 TABLE = Table(
     index={**dict.fromkeys("ijlgh", "n"), "a": "N", "b": "N", "r": (1, "n-1")},

@@ -16,9 +16,24 @@ from time import process_time
 
 from sympy import Add, Dummy, Expr, KroneckerDelta, Mul, Pow, Sum, Symbol
 
-from .random_sums import AXES, COLUMNS, OFFSET, RANGES, ROWS, SCALE, SCOPE, SIZES, SPLIT, M, N, Writer, X
-from .rationals import NotExact, World, ZeroDenominator
-from .sums import CannotDecide, is_zero, normal_form
+from attngrad.proofs.rationals import NotExact, World, ZeroDenominator
+from attngrad.proofs.sums import CannotDecide, is_zero, normal_form
+
+from .engine_random_sums import (
+    AXES,
+    COLUMNS,
+    OFFSET,
+    RANGES,
+    ROWS,
+    SCALE,
+    SCOPE,
+    SIZES,
+    SPLIT,
+    M,
+    N,
+    Writer,
+    X,
+)
 
 
 @dataclass
@@ -151,7 +166,7 @@ def _scrambled_sum(e: Sum, random: Random) -> Expr:
 
 def product_rule_failures(count: int, seed: int = 0) -> list[tuple]:
     """Compare the derivative of random products with the exact slope of a polynomial through five points."""
-    from .nodes import Partial
+    from attngrad.proofs.sums import Partial
 
     random, failures = Random(seed), []
     for number in range(count):

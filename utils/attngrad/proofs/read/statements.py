@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sympy import Expr, Symbol
 
-from .sums import Scope
+from ..sums import Scope
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from lark import Tree
 from sympy import Expr, Indexed
 
+from ..sums import Partial
 from .indices import Bindings
-from .nodes import Partial
 from .shapes import Value, scalar
 
 _POWERS = {"power": 1, "entry_power": 2, "power_entry": 1}  # where the exponent stands among the parts

@@ -25,9 +25,9 @@ from sympy import (
     sqrt,
 )
 
-from .rules import PowerRule, RowSumRule, Rule, SumRule
-from .spans import Scope
-from .sums import CannotDecide, is_zero
+from attngrad.proofs.sums import CannotDecide, is_zero
+from attngrad.proofs.sums.rules import PowerRule, RowSumRule, Rule, SumRule
+from attngrad.proofs.sums.spans import Scope
 
 N, M = (Symbol(name, integer=True, positive=True) for name in "NM")
 P, Q, R, I, J, K, L, U = (Symbol(name, integer=True) for name in "pqrijklu")

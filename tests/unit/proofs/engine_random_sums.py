@@ -7,7 +7,7 @@ from typing import Any
 
 from sympy import Abs, Basic, Expr, IndexedBase, Integer, KroneckerDelta, Mul, Pow, Sum, Symbol, exp
 
-from .spans import Scope
+from attngrad.proofs.sums.spans import Scope
 
 N, M = (Symbol(name, integer=True, positive=True) for name in "nm")
 ROWS = [Symbol(name, integer=True) for name in ("p", "q")]

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from lark import Token, Tree
 from sympy import Abs, Expr, Function, IndexedBase, KroneckerDelta, Rational, exp, log, sqrt
 
+from ..sums import Norm2
 from . import shapes
 from .differentials import Differentials
 from .indices import Bindings, IndexReader
-from .nodes import Norm2
 from .products import Products
 from .shapes import UNKNOWN, ShapeError, Value, scalar
 from .summation import Summation

@@ -9,7 +9,7 @@ from itertools import permutations
 from sympy import Add, Dummy, Expr, Indexed, Integer, KroneckerDelta, Mul, Pow, Sum, Symbol, exp
 from sympy.core.function import AppliedUndef
 
-from .nodes import Norm2, Partial
+from ..sums import Norm2, Partial
 from .statements import Reading, Statement
 
 _MOST_REORDERED = 4  # limits of one sum that are compared in every order
@@ -21,7 +21,7 @@ def explain(reading: Reading) -> str:
     Example
     -------
     >>> from attngrad.proofs.read import read
-    >>> from attngrad.proofs.table import Table
+    >>> from attngrad.proofs.read import Table
     >>> t = Table(index={"i": "n", "j": "n"}, names={"p": ("n",), "v": ("n",)})
     >>> print(explain(read(r"v_i = p_i - \sum_j p_j v_j", t)))
     for all i in 1..n:  v[i] = (p[i] - (sum over j in 1..n of (p[j] * v[j])))

@@ -65,7 +65,7 @@ variables: (PARTIAL factor)+
 
 
 class TokenStream(Lexer):
-    """Hands the tokens of :func:`attngrad.proofs.lexer.tokens` to the parser."""
+    """Hands the tokens of :func:`attngrad.proofs.read.lexer.tokens` to the parser."""
 
     def __init__(self, configuration: object):
         pass

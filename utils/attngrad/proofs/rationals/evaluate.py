@@ -28,8 +28,8 @@ from sympy import (
 )
 from sympy.core.function import AppliedUndef
 
+from ..sums import Norm2, Partial
 from .nilpotent import Number, integer_power, is_plain, real
-from .nodes import Norm2, Partial
 
 Evaluator = Callable[[Any, dict], Number]
 
@@ -47,7 +47,7 @@ def compiled(e: Expr) -> Evaluator:
 
 
 def _not_exact(reason: str) -> Exception:
-    from .rationals import NotExact
+    from .world import NotExact
 
     return NotExact(reason)
 

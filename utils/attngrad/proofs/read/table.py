@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 from sympy import Expr, IndexedBase, Integer, Symbol
 
+from ..sums import Scope
 from .errors import TableError, unknown
 from .meanings import check_notation, check_sizes
 from .spelling import compiled, is_single_token
-from .sums import Scope
 
 Bound = int | str
 Axis = Bound | tuple[Bound, Bound]
