@@ -49,6 +49,12 @@ class TestIdentities:
             found.faults or found.fingerprint == examined(Identity("eq-x", ("def-p",)), JACOBIAN).fingerprint
         )
 
+    def test_a_line_of_a_derivation_without_reason_is_a_fault(self) -> None:
+        lines = r"\begin{aligned} \sum_i p_i &= 1 && \text{(one)} \\ &= \sum_l p_l %s \end{aligned}"
+        claim = Identity("eq-x", ("def-p",))
+        assert examined(claim, lines % r"&& \text{(renamed)}").faults == []
+        assert "line 2 of the derivation gives no reason" in examined(claim, lines % "").faults[0]
+
     def test_a_known_mistake_that_is_no_mistake_is_a_fault(self) -> None:
         harmless = Identity(
             "eq-x",

@@ -216,3 +216,16 @@ def test_labels_are_checked_when_a_ledger_is_written() -> None:
         Chapter("small", TABLE, (), (EQ, EQ))
     with pytest.raises(ValueError, match="unknown labels: def-none"):
         Chapter("small", TABLE, (), (Identity("eq-x", ("def-none",)),))
+
+
+def test_claims_that_lean_on_each_other_are_refused() -> None:
+    a, b = Identity("eq-a", ("eq-b",)), Identity("eq-b", ("eq-a",))
+    with pytest.raises(ValueError, match="lean on each other: eq-a, eq-b"):
+        Chapter("small", TABLE, (), (a, b))
+
+
+def test_a_lemma_brings_what_it_assumes() -> None:
+    lemma = Identity("eq-a", ("def-p",), ("def-y",))
+    claim = Identity("eq-b", ("eq-a",))
+    chapter = Chapter("small", TABLE, (), (Definition("def-p"), Hypothesis("def-y"), lemma, claim))
+    assert chapter.closure(claim) == (("eq-a",), ("def-y",))

@@ -159,7 +159,9 @@ def report(
         raise RangeError(f"digits: expected 1 to {certified} for kind {kind!r}, got {digits}")
     sizes = [np.abs(x[np.isfinite(x)]) for x in map(as_numpy, (want, 0.0 if terms is None else terms))]
     scale = max(float(size.max(initial=0.0)) for size in sizes)
-    print(f"{name}: {format_value(got, digits, scale)}  ({rule.bound})")
+    text = format_value(got, digits, scale)
+    gap = "\n" if "\n" in text else " "
+    print(f"{name}:{gap}{text}  ({rule.bound})")
 
 
 def expect_error(

@@ -123,6 +123,16 @@ class Chapter:
             missing = sorted({*c.uses, *c.assume} - set(labels))
             if missing:
                 raise ValueError(f"{self.page}: {c.label} builds on unknown labels: {', '.join(missing)}")
+        self._refuse_circles()
+
+    def _refuse_circles(self) -> None:
+        """No claim may lean on itself, directly or through lemmas."""
+        left = {c.label: set(c.uses) for c in self.claims}
+        while left:
+            ready = {label for label, uses in left.items() if not uses & set(left)}
+            if not ready:
+                raise ValueError(f"{self.page}: these claims lean on each other: {', '.join(sorted(left))}")
+            left = {label: uses for label, uses in left.items() if label not in ready}
 
     def __getitem__(self, label: str) -> Claim:
         for c in self.claims:
@@ -135,7 +145,11 @@ class Chapter:
         return self.table.at(**claim.at) if claim.at else self.table
 
     def closure(self, claim: Claim) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the labels that a claim uses and assumes, those of its definitions included."""
+        """Return the labels that a claim uses and assumes.
+
+        A definition brings what it uses. A lemma, used as ``name = ...``, stands for itself. Both
+        bring what they assume.
+        """
         uses: list[str] = []
         assume: list[str] = list(claim.assume)
         todo = list(claim.uses)
@@ -144,7 +158,7 @@ class Chapter:
             if label in uses:
                 continue
             uses.append(label)
+            assume += [a for a in self[label].assume if a not in assume]
             if isinstance(self[label], Definition):
                 todo += self[label].uses
-                assume += [a for a in self[label].assume if a not in assume]
         return tuple(uses), tuple(assume)

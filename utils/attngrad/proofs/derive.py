@@ -79,8 +79,8 @@ class Softmax:
     limits: tuple
 
     def weight(self, indices: tuple) -> Expr:
-        """Return the opaque symbol for ``F`` at these indices."""
-        return entry("F:" + self.definition.name, indices, positive=True)
+        """Return the opaque symbol for ``F`` at these indices; a coefficient may make it zero."""
+        return entry("F:" + self.definition.name, indices, positive=True if self.coefficient == 1 else None)
 
     def total(self, row: tuple) -> Expr:
         """Return the opaque symbol for ``Z`` of this row."""

@@ -11,7 +11,7 @@ from .claim import Chapter, Claim, Definition, Hypothesis, Identity, Number, The
 from .mutants import of_reading, of_string
 from .page import Display, displays, load
 from .prove import Context, LedgerError, Verdict, definition_of, judge, judge_reading
-from .read import ReadError, fingerprint, read
+from .read import ReadError, Reading, fingerprint, read
 from .witness import BadPlant
 
 GOOD = {
@@ -95,6 +95,13 @@ def verdict(
     return judge(Context(chapter, formulas, claim), claim, text)
 
 
+def lines_without_reason(tex: str, reading: Reading) -> list[int]:
+    """Return the lines of a derivation over several lines whose reason is missing."""
+    if len(reading.statements) < 2 or r"\begin{aligned}" not in tex:
+        return []
+    return [k for k, s in enumerate(reading.statements, start=1) if not s.reason.strip()]
+
+
 def _definition(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, tex: str) -> Verdict:
     try:
         reading = read(tex, chapter.table_of(claim))
@@ -113,6 +120,8 @@ def examine(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, mut
     if result.verdict.word != "REFUSED":
         reading = read(formulas[claim.label].tex, chapter.table_of(claim), quote=isinstance(claim, Wrong))
         result.fingerprint = fingerprint(reading)[:8]
+        if bare := lines_without_reason(formulas[claim.label].tex, reading):
+            result.verdict = Verdict("REFUSED", f"line {bare[0]} of the derivation gives no reason")
     for name, tex in _mistakes(chapter, formulas, claim).items():
         context = Context(chapter, formulas, claim)
         result.mistakes[name] = judge(context, Wrong("bad-" + name), tex)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 LABEL = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FENCE = re.compile(r"^\s*(`{3,}|:{3,})\s*(\{[\w:-]+\}|[\w+-]*)")
-_CLOSE = re.compile(r"^(?P<tex>.*?)\$\$\s*(?:\((?P<label>[^)\s]*)\))?\s*$")
+_CLOSE = re.compile(r"^(?P<tex>.*?)\$\$\s*(?:\((?P<label>[^)]*)\))?\s*$")
 _VERBATIM = ("{code-cell}", "{literalinclude}", "{code-block}")
 
 
@@ -83,14 +84,15 @@ def _is_verbatim(info: str) -> bool:
 
 
 def book_root(start: Path | None = None) -> Path:
-    """Return the folder of the book's sources.
+    """Return the folder of the book's sources: ``start``, else ``$ATTNGRAD_BOOK``, else the library's own.
 
     Raises
     ------
     FileNotFoundError
         When the library is installed without the book beside it.
     """
-    root = start or Path(__file__).resolve().parents[3]
+    named = os.environ.get("ATTNGRAD_BOOK")
+    root = start or (Path(named) if named else Path(__file__).resolve().parents[3])
     if not (root / "book" / "text").is_dir():
         raise FileNotFoundError(
             f"the proofs read the formulas of book/text, and {root} has no such folder: "

@@ -1,0 +1,79 @@
+"""One formula by itself: how it is read, and what the proofs make of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from sympy import Indexed, Symbol
+
+from .claim import Chapter, Definition, Identity
+from .derive import name_of
+from .examine import page_formulas
+from .ledger import chapter as find_chapter
+from .page import Display
+from .prove import Context, LedgerError, definition_of, judge
+from .read import Reading, explain, read
+
+
+def ask(tex: str, page: str, uses: Sequence[str] = (), assume: Sequence[str] = ()) -> str:
+    """Return how a formula is read in the notation of a page, and the verdict on it.
+
+    Without ``uses``, the page's definitions of the names in the formula are in force, where a name
+    has one definition; names with several are listed, with their labels.
+
+    Raises
+    ------
+    ReadError
+        When the formula cannot be read: the place and the reason.
+    LedgerError
+        For a label that the page does not have.
+    """
+    chapter = find_chapter(page)
+    formulas = page_formulas(chapter)
+    reading = read(tex, chapter.table)
+    for label in (*uses, *assume):
+        if label not in formulas:
+            raise LedgerError(f"no label {label!r} on {page}")
+    lines = [explain(reading)]
+    chosen = list(uses)
+    if not uses:
+        chosen, open_names = definitions_for(reading, chapter, formulas)
+        lines += [
+            f"{n} has several definitions: {', '.join(ls)}; choose with --uses"
+            for n, ls in open_names.items()
+        ]
+    claim = Identity("eq-asked", tuple(chosen), tuple(assume))
+    lines.append(f"with {', '.join(chosen) or 'no definitions'}:")
+    lines.append(str(judge(Context(chapter, formulas, claim), claim, tex)))
+    return "\n".join(lines)
+
+
+def definitions_for(
+    reading: Reading, chapter: Chapter, formulas: Mapping[str, Display]
+) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the labels that define the names of a formula, and the names with more than one."""
+    by_name: dict[str, list[str]] = defaultdict(list)
+    bodies: dict[str, Reading] = {}
+    for claim in chapter.claims:
+        if isinstance(claim, Definition) and not claim.at:
+            bodies[claim.label] = read(formulas[claim.label].tex, chapter.table)
+            by_name[definition_of(claim.label, bodies[claim.label]).name].append(claim.label)
+    chosen: list[str] = []
+    several: dict[str, list[str]] = {}
+    todo = sorted(names_in(reading))
+    while todo:
+        name = todo.pop(0)
+        labels = by_name.get(name, [])
+        if len(labels) > 1:
+            several[name] = labels
+        elif labels and labels[0] not in chosen:
+            chosen.append(labels[0])
+            todo += sorted(names_in(bodies[labels[0]]) - {name})
+    return chosen, several
+
+
+def names_in(reading: Reading) -> set[str]:
+    """Return the names of all entries and scalars of a formula."""
+    sides = [side for s in reading.statements for side in (s.lhs, s.rhs)]
+    return {name_of(atom) for side in sides for atom in side.atoms(Indexed, Symbol)}
