@@ -1,6 +1,6 @@
 """Ledger and library name the same mistakes, and each printed wrong formula is what the function computes.
 
-This is the only place that imports both.
+With `test_code_agrees.py` this is the only place that imports both.
 """
 
 import numpy as np

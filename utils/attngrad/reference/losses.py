@@ -25,6 +25,8 @@ def log_softmax(
 
     Formula: log p_i = s_i - lse, and -inf for a key that the mask forbids.
 
+    Derived in: eq-log-softmax.
+
     Raises: as `softmax`.
 
     >>> log_softmax(np.array([0.0, -1000.0]))
@@ -52,6 +54,8 @@ def log_softmax_vjp(
     constant -inf, so its cotangent is not read; p alone cannot tell it from an underflow to 0. For logits
     that hold -inf pass mask = (s > -inf).
 
+    Derived in: eq-log-softmax-vjp.
+
     Raises: ShapeError naming both shapes where they differ; RangeError for a NaN or infinity.
 
     >>> log_softmax_vjp(np.array([0.25, 0.75]), np.array([1.0, 0.0]))
@@ -71,6 +75,8 @@ def log_softmax_jvp(
     r"""Return the tangent of log p for a tangent of the logits; 0 for a masked key.
 
     Formula: tlogp_i = ts_i - sum_j p_j ts_j.
+
+    Derived in: eq-log-softmax-jacobian.
 
     Raises: as `log_softmax_vjp`.
 
@@ -121,6 +127,8 @@ def cross_entropy(
     Formula: loss = lse sum_j y_j - sum_j s_j y_j = -sum_j y_j log p_j. Integer labels stand for one-hot
     rows. A row of zeros has loss 0 and gradient 0, also where the mask leaves no key.
 
+    Derived in: eq-cross-entropy-value.
+
     Raises: RangeError for a label outside 0..n-1 or weight on a masked key; else as `softmax`.
 
     >>> s = np.log(np.array([[1.0, 3.0], [1.0, 1.0]]))
@@ -143,6 +151,8 @@ def cross_entropy_vjp(
     r"""Return the cotangent of the logits for one cotangent per row.
 
     Formula: ds_i = dloss (p_i sum_j y_j - y_i), which is p - y only where y sums to one.
+
+    Derived in: eq-cross-entropy.
 
     Raises: ShapeError naming both shapes where they differ; RangeError for a label outside 0..n-1 or
     weight in a row without a key.

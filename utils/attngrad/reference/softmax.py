@@ -49,6 +49,8 @@ def softmax(
 
     Formula: p_i = exp(s_i) / sum_j exp(s_j), the sum over the keys that the mask allows.
 
+    Derived in: def-softmax, def-masked.
+
     Raises: DtypeError for what is no float array or no boolean mask; ShapeError for a mask that does not
     broadcast to s; RangeError for a NaN or +inf that is not masked.
 
@@ -70,6 +72,8 @@ def lse(
 
     Formula: lse = log sum_j exp(s_j), and -inf for a row without a key.
 
+    Derived in: def-lse.
+
     Raises: as `softmax`.
 
     >>> print(lse(np.zeros(4)), lse(np.array([1e4, 1e4])) - 1e4)
@@ -87,6 +91,8 @@ def softmax_jacobian(p: Float[np.ndarray, "*rows n"]) -> Float[np.ndarray, "*row
 
     Formula: J_ij = dp_i / ds_j = p_i (delta_ij - p_j), so J = diag(p) - p p^T.
 
+    Derived in: eq-softmax-jacobian.
+
     Raises: DtypeError, ShapeError or RangeError for what is no finite float array with at least one axis.
 
     >>> softmax_jacobian(np.array([0.25, 0.75]))
@@ -101,6 +107,8 @@ def softmax_hessian(p: Float[np.ndarray, "*rows n"]) -> Float[np.ndarray, "*rows
     r"""Return the second derivative of softmax, which is the third of lse: symmetric in its three indices.
 
     Formula: dJ_ij / ds_l = delta_ij J_il - J_il p_j - p_i J_jl, with J the Jacobian of softmax.
+
+    Derived in: eq-second.
 
     Raises: as `softmax_jacobian`.
 
@@ -122,6 +130,8 @@ def softmax_vjp(
 
     Formula: ds_i = p_i (dp_i - sum_j p_j dp_j).
 
+    Derived in: eq-vjp.
+
     Raises: ShapeError naming both shapes where they differ; RangeError for a NaN or infinity.
 
     >>> softmax_vjp(np.array([0.25, 0.75]), np.array([1.0, 0.0]))
@@ -139,6 +149,8 @@ def softmax_jvp(
     r"""Return the tangent of the weights for a tangent of the logits; J is symmetric, so this equals the VJP.
 
     Formula: tp_i = p_i (ts_i - sum_j p_j ts_j).
+
+    Derived in: eq-jvp.
 
     Raises: as `softmax_vjp`.
 

@@ -13,6 +13,8 @@ def softmax_temperature(
 
     Formula: p_i = exp(s_i / tau) / sum_j exp(s_j / tau). Attention's factor 1/sqrt(d) is tau = sqrt(d).
 
+    Derived in: def-temperature.
+
     Raises: RangeError unless tau is positive and finite, besides what `softmax` raises.
 
     >>> softmax_temperature(np.array([0.0, 2.0 * np.log(3.0)]), 2.0).round(12)
@@ -41,6 +43,8 @@ def softmax_temperature_vjp(
 
     Formula: with g = J dp, ds = g / tau and dtau = -sum_i g_i s_i / tau^2, summed over all rows.
 
+    Derived in: eq-temperature, eq-temperature-derivative.
+
     Raises: as `softmax_vjp` and `softmax_temperature`.
 
     >>> p, s = np.array([0.25, 0.75]), np.array([0.0, 2.0 * np.log(3.0)])
@@ -67,6 +71,8 @@ def softmax_temperature_jvp(
     r"""Return the tangent of the weights for tangents of the logits and of the temperature.
 
     Formula: tp = J (ts / tau - s ttau / tau^2).
+
+    Derived in: eq-temperature, eq-temperature-derivative.
 
     Raises: as `softmax_temperature_vjp`.
 
