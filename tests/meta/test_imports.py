@@ -170,6 +170,17 @@ def test_what_a_fresh_process_loads_is_seen():
     assert "torch" in loaded_by("import torch") & HEAVY
 
 
+@pytest.mark.parametrize(
+    ("part", "missing", "extra"),
+    [("layers", "torch", "torch"), ("proofs", "sympy", "proofs"), ("proofs", "lark", "proofs")],
+)
+def test_a_part_without_what_it_needs_names_the_extra(part, missing, extra):
+    code = f"import sys; sys.modules[{missing!r}] = None\nimport attngrad.{part}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert f"attngrad.{part} needs {missing}, which the extra attngrad[{extra}] brings" in run.stderr
+
+
 def test_submodules_load_on_first_use():
     code = "import attngrad, sys; assert 'attngrad.checks' not in sys.modules; attngrad.checks.report"
     subprocess.run([sys.executable, "-c", code], check=True)

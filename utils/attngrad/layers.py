@@ -8,7 +8,11 @@ reads one boolean back from the device, which waits for the work queued on it.
 
 from typing import Any
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    told = "attngrad.layers needs torch, which the extra attngrad[torch] brings"
+    raise ModuleNotFoundError(told) from missing
 
 from attngrad import closed
 from attngrad.notation import (

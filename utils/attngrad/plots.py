@@ -76,7 +76,7 @@ def jacobian_heatmap(p: Float[np.ndarray, " n"]) -> tuple[Any, Float[np.ndarray,
             axes.text(
                 j, i, f"{jacobian[i, j]:.3f}", ha="center", va="center", color="white" if dark else "#222222"
             )
-        axes.set(xlabel="$j$: logit that moves", ylabel="$i$: weight that answers")
+        axes.set(xlabel="$j$: score that moves", ylabel="$i$: weight that answers")
         axes.set(xticks=range(p.size), yticks=range(p.size))
         axes.set(xticklabels=range(1, p.size + 1), yticklabels=range(1, p.size + 1))
         axes.spines[:].set_visible(False)
@@ -155,6 +155,6 @@ def norm_against_scale(
         axes.semilogx(scales, norm, color=BLUE, label="spectral norm of $J$")
         axes.axhline(0.5, color=ORANGE, linestyle="--", label="bound 1/2")
         axes.axhline(flat, color=GREEN, linestyle=":", label=f"equal weights: 1/{s.size}")
-        axes.set(xlabel="scale of the logits", ylabel="norm", ylim=(0.0, 0.55))
+        axes.set(xlabel="scale of the scores", ylabel="norm", ylim=(0.0, 0.55))
         axes.legend(loc="center right", bbox_to_anchor=(1.0, 0.6))
     return figure, {"scale": scales, "norm": norm, "flat": flat}
