@@ -129,7 +129,8 @@ def attack(
         return "REFUTED", "one line is an equality at every instance"
     if claim.tight and max(least) > TIGHT:
         return "REFUTED", f"not attained: the nearest instance stays {max(least):.3g} away"
-    return "ARGUED", f"{TRIALS} instances, the extreme ones included" + (", attained" if claim.tight else "")
+    found = ", equality found" if claim.tight else ""
+    return "ARGUED", f"{TRIALS} instances, the extreme ones included{found}"
 
 
 def measure(

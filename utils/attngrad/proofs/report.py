@@ -46,7 +46,7 @@ def verdicts(page: str) -> str:
         )
         out += [f"{word}: {len(labels)}", text] if labels else []
     mistakes = sum(len(r.mistakes) for r in results)
-    return "\n".join([*out, f"known mistakes refuted: {mistakes}"])
+    return "\n".join([*out, f"known mistakes refuted, those shown on the page included: {mistakes}"])
 
 
 def summary(results: Sequence[Result]) -> str:
@@ -172,7 +172,7 @@ its page and nowhere else: the proofs read what is printed.
 : A numerical fact, measured at each run and compared to the last printed digit.
 
 {bdg-danger}`REFUTED`
-: A wrong formula, shown because it is common. The entry gives an exact counterexample.
+: A wrong formula, shown as a warning. The entry gives an exact counterexample.
 
 {bdg-secondary}`DEFINED` and {bdg-secondary}`ASSUMED`
 : What the proofs unfold, and what they take for granted. They are read from the page too.
@@ -183,8 +183,8 @@ can no longer be read, or an exact counterexample exists. A change that leaves t
 turns an inequality or a number into another true statement, is counted apart. The run fails when anything
 else survives. `make proofs` repeats all of it.
 
-In a counterexample, what stands in an exponent is given in units of $\log 2$, so that $e^{s}$ is the
-fraction $2^{s}$.
+In a counterexample an exponent is printed in units of $\log 2$: $s = (-1, -3)$ means that $e^{s}$ is
+$(\frac12, \frac18)$.
 
 "Read as" is a fingerprint of the object that was read. Spacing, brackets' sizes and colours do not change
 it; any change of meaning does, also a harmless one, and then this page no longer agrees with the book and
