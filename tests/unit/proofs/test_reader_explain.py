@@ -15,7 +15,7 @@ from .reader_notation import PAIR, ROW
 EXPLAINED = [
     (r"\frac{\partial p_i}{\partial s_j} = p_i (\delta_{ij} - p_j)",
      "for all i in 1..n, j in 1..n:  (derivative of p[i] by s[j]) = (([i = j] - p[j]) * p[i])"),
-    (r"p_i = \frac{e^{s_i}}{\sum_l e^{s_l}} \text{(definition)}",
+    (r"p_i = \frac{e^{s_i}}{\sum_l e^{s_l}} \quad \text{(definition)}",
      "for all i in 1..n:  p[i] = (exp(s[i]) / (sum over l in 1..n of exp(s[l])))  [(definition)]"),
     (r"\lVert J \rVert_2 \le \tfrac12", "norm2(J) <= (1/2)"),
     (r"L \approx 0.25", "L is about (1/4)"),

@@ -17,7 +17,7 @@ _TERMINALS = """
 
 GRAMMAR = r"""
 start: chain (_SEPARATOR chain)*
-chain: expression TEXT* ((EQUALS | RELATION) expression TEXT*)*
+chain: expression ((EQUALS | RELATION) expression TEXT*)*
 
 ?expression: term | _MINUS term -> negative | expression _PLUS term -> plus | expression _MINUS term -> minus
 ?term: run | run _SLASH factor -> quotient | run big -> run | run DOT big -> run | big

@@ -28,7 +28,7 @@ _SKIP = re.compile(
     |\\q?quad{_WORD_END}(?={_QUADS}[.,;]?\s*(?:[+=<>-]|\\(?:leq?|geq?|approx){_WORD_END}|{_LINE_END}))
     |\\(?:left|right|[bB]igg?[lrm]?){_BRACKET}
     |\\(?:displaystyle|textstyle|limits|nonumber|notag){_WORD_END}
-    |\\(?:tag\*?|label)\s*\{{[^{{}}]*\}}|[.,;](?={_QUADS}{_LINE_END})""",
+    |\\(?:tag\s*\{{\s*[\d.]+\s*\}}|label\s*\{{[^{{}}]*\}})|[.,;](?={_QUADS}{_LINE_END})""",
     re.X | re.A,
 )
 _SPACE = re.compile(r"\s+", re.A)
@@ -41,6 +41,9 @@ _ONE = re.compile(r"\\(?:mathbf|mathbb|boldsymbol|mathbbm)\s*(?:\{\s*1\s*\}|1)")
 _INDICATOR = re.compile(r"\s*(?:\\(?:left|[bB]igg?l?)\s*)?\[", re.A)
 _OPERATOR = re.compile(r"\\(?:operatorname|mathrm|text)\s*\{\s*(diag|tr|rowsum)\s*\}")
 _TEXT = re.compile(r"\\(?:text|textrm|textit|mbox|intertext)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+_WORDS = re.compile(r"[A-Za-z,.;:' ()\s-]*", re.A)
+_REMARK = re.compile(r"\s*\((?:[A-Za-z,.;:'\s-]|\$[^$]*\$)*\)\s*[.,;]?\s*", re.A)
+_APART = re.compile(r"(?:&|\\q?quad|[,;])\s*\Z", re.A)
 _COLOUR = re.compile(r"\\textcolor\s*\{\s*([A-Za-z]*)[^{}]*\}")
 _NAMED = re.compile(r"\\(?:operatorname|mathrm|mathcal|mathbf|mathbb|hat|bar|tilde|vec)\s*\{[^{}]*\}")
 _MACRO = re.compile(r"\\[A-Za-z]+|\\.", re.S)
@@ -180,11 +183,28 @@ class _Lexer:
         for kind, expression in (("OPERATOR", _OPERATOR), ("TEXT", _TEXT)):
             m = self.match(expression)
             if m:
+                if kind == "TEXT":
+                    self._require_remark(m[1])
                 return kind, m[1], m.end()
         m = self.match(_ONE)
         if m:
             return "_INDICATOR" if _INDICATOR.match(self.text, m.end()) else "ONE", "1", m.end()
         return self._name() or self._macro() or self._plain()
+
+    def _require_remark(self, words: str) -> None:
+        """Refuse text that could be taken for mathematics: it is printed, and it is not read.
+
+        A label of a brace has words only. A reason stands apart (behind ``&&``, a comma or a
+        ``\\quad``) and has words only, or is in parentheses and may quote formulas in dollar signs.
+        """
+        if self.braces:
+            if not _WORDS.fullmatch(words):
+                raise self.error(r"the \text of a brace holds words only: what it says is not read")
+            return
+        if not (_WORDS.fullmatch(words) or _REMARK.fullmatch(words)):
+            raise self.error(r"a reason is words, or in parentheses: what \text says is not read")
+        if not _APART.search(self.text[: self.at]):
+            raise self.error(r"mathematics before a \text on the same line: a reason stands behind && or \quad")
 
     def _name(self) -> tuple[str, str, int] | None:
         table = self.table

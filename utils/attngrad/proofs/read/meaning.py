@@ -16,13 +16,14 @@ from ..sums import Norm2
 from . import shapes
 from .differentials import Differentials
 from .indices import Bindings, IndexReader
-from .products import Products
+from .products import Products, lost_denominators
 from .shapes import UNKNOWN, ShapeError, Value, scalar
 from .summation import Summation
 from .symbols import UNEVALUABLE
 
 FUNCTIONS: dict[str, Callable[[Expr], Expr]] = {r"\exp": exp, r"\log": log, r"\ln": log}
 _GROUPLESS = ("function", "bare_function", "operator", "box", "derivative", "higher_derivative", "fraction")
+LARGEST_EXPONENT = 64
 _NO_VALUE = "this has no real value: a division by zero, or the root or the logarithm of such a number"
 
 
@@ -204,6 +205,8 @@ class Evaluator(Products, Summation, Differentials):
             raise self.error("only numbers may be exponents, except of e", tree)
         if not base.is_scalar:
             raise self.error("a power of an array is ambiguous: entrywise or product", tree)
+        if max(abs(power.p), power.q) > LARGEST_EXPONENT:
+            raise self.error(f"an exponent beyond {LARGEST_EXPONENT}", tree)
         return self._checked(base.expression**power, tree)
 
     def _power(self, tree: Tree, bindings: Bindings) -> Value:
@@ -214,6 +217,9 @@ class Evaluator(Products, Summation, Differentials):
 
     def _power_entry(self, tree: Tree, bindings: Bindings) -> Value:
         base, script, items = tree.children
+        matrix = base.data == "name" and len(self.table.axes(str(base.children[0]))) > 1
+        if matrix and not isinstance(script.children[0], Token):
+            raise self.error("a power of an entry, or an entry of a power? put the subscript first", tree)
         return self._raised(
             self._entry(Tree("entry", [base, items], tree.meta), bindings), script, tree, bindings
         )
@@ -230,7 +236,10 @@ class Evaluator(Products, Summation, Differentials):
     def _divided(self, above: Value, below: Expr, at: Tree) -> Value:
         if below.is_zero:
             raise self.error("a division by zero", at)
-        return shapes.divide(above, below)
+        quotient = shapes.divide(above, below)
+        if quotient.is_scalar and lost_denominators(1 / below, quotient.expression):
+            raise self.error("a common factor that may be zero: cancel it before it is printed", at)
+        return quotient
 
     def _root(self, tree: Tree, bindings: Bindings) -> Value:
         return self._checked(sqrt(self.scalar(tree.children[0], bindings, "a radicand")), tree)

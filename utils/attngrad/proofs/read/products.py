@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from lark import Tree
+from sympy import Expr, Mul
 
 from . import shapes
 from .indices import Bindings, flatten
@@ -23,6 +24,17 @@ def is_open(tree: Tree) -> bool:
     if tree.data == "run":
         return is_open(tree.children[-1])
     return is_open(tree.children[0]) if tree.data == "box" else tree.data in _OPEN
+
+
+def lost_denominators(before: Expr, after: Expr) -> bool:
+    """Say whether a denominator that may be zero has been cancelled, and with it the places without value."""
+    return bool(_denominators(before) - _denominators(after))
+
+
+def _denominators(e: Expr) -> set[Expr]:
+    """Return the bases of negative powers among the factors; what is surely positive does not count."""
+    pairs = [factor.as_base_exp() for factor in Mul.make_args(e)]
+    return {base for base, power in pairs if power.is_negative and not base.is_number and not base.is_positive}
 
 
 class Products:
@@ -98,4 +110,9 @@ class Products:
             return shapes.dot(out, value)
         if entrywise and both:
             raise self.error(r"ambiguous: \odot next to a matrix product; use parentheses", tree)
-        return shapes.product(out, value)
+        result = shapes.product(out, value)
+        if result.is_scalar and not both:
+            for part in (out, value):
+                if lost_denominators(part.expression, result.expression):
+                    raise self.error("a factor cancels that may be zero: cancel it before it is printed", tree)
+        return result
