@@ -7,8 +7,8 @@ import pytest
 
 from attngrad.proofs.__main__ import main
 from attngrad.proofs.ask import ask
+from attngrad.proofs.claim import LedgerError
 from attngrad.proofs.page import book_root
-from attngrad.proofs.prove import LedgerError
 from attngrad.proofs.read import ReadError
 
 PAGE = "02_softmax_jacobian"
@@ -83,6 +83,12 @@ def test_a_library_without_its_book_says_so(tmp_path: Path, monkeypatch, capsys)
     assert "clone the book" in capsys.readouterr().err
 
 
+def test_a_formula_nested_too_deeply_is_said_in_one_line(capsys: pytest.CaptureFixture) -> None:
+    deep = "1 + " + "(1 + " * 400 + "1" + ")" * 400
+    assert main([f"{deep} = 3"]) == 2
+    assert "error:" in capsys.readouterr().err
+
+
 class TestAsk:
     """What an author gets to hear about one formula."""
 
@@ -105,5 +111,7 @@ class TestAsk:
     def test_errors_point_at_the_place(self) -> None:
         with pytest.raises(ReadError, match="q_i"):
             ask("p_i = q_i", PAGE)
+        with pytest.raises(LedgerError, match="def-softmax is no hypothesis"):
+            ask("p_i = p_i", PAGE, (), ("def-softmax",))
         with pytest.raises(LedgerError, match="no label 'def-nothing'"):
             ask("p_i = p_i", PAGE, ("def-nothing",))

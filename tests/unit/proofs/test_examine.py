@@ -27,6 +27,8 @@ def examined(claim: Claim, tex: str, *others: Claim, **formulas: str) -> Result:
 def distribution(random: np.random.Generator, trial: int) -> dict[str, object]:
     k = random.integers(1, 6)
     p = random.dirichlet(np.ones(k)) if trial else np.full(k, 1 / k)
+    if trial == 1:
+        k, p = 3, np.array([0.5, 0.5, 0.0])
     return {
         "n": k,
         "p": p,
@@ -97,14 +99,22 @@ class TestTheorems:
     def test_a_sharp_one_is_argued(self) -> None:
         assert self.judged(r"\frac1n \le \sum_i p_i^2").faults == []
 
+    def test_a_strict_one_needs_no_equality(self) -> None:
+        found = self.judged(r"0 < \sum_i p_i^2")
+        assert found.faults == []
+        assert "equality" not in found.verdict.detail
+
     @pytest.mark.parametrize(
         ("tex", "message"),
         [
-            (r"\frac1n \ge \sum_i p_i^2", "is off by"),
+            (r"\frac1n \ge \sum_i p_i^2", "off by"),
             (r"\frac{1}{n+1} \le \sum_i p_i^2", "not attained"),
             (r"\sum_i p_i^2 \le \sum_i p_i^2", "an equality at every instance"),
             (r"\sum_i p_i^2 = 1", "inequality is expected"),
             (r"\sum_i v_i^2 \le 1", "no value for v"),
+            (r"\frac1n < \sum_i p_i^2", "an equality, where < or > is printed"),
+            (r"p_i \log p_i \le 0", "one side has no value"),
+            (r"p_i \ge 0.00000000001", "off by"),
         ],
     )
     def test_what_is_not_is_a_fault(self, tex: str, message: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from attngrad.proofs.claim import Chapter, Identity, Wrong
-from attngrad.proofs.gate import faults, shown, states_something
+from attngrad.proofs.gate import faults, macro_faults, shown, states_something
 from attngrad.proofs.page import Display
 from attngrad.proofs.read import Table
 
@@ -86,3 +86,27 @@ def test_relations_state_something(tex: str) -> None:
 )
 def test_expressions_state_nothing(tex: str) -> None:
     assert not states_something(tex)
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        *(r"J \succeq 0", r"x \leqslant y", r"x \cong y", r"A \mid B", "x : y"),
+        *(r"\underbrace{x}_{= 2}", r"x \text{ is } 2"),
+    ],
+)
+def test_what_is_not_known_to_be_harmless_needs_a_label(tex: str) -> None:
+    assert states_something(tex)
+
+
+def test_a_hidden_display_is_not_shown() -> None:
+    hidden = f'<div style="display: none">{block("x_i = y_i", "eq-a")}</div>'
+    assert any("does not show it" in fault for fault in found(hidden + WRONG))
+
+
+@pytest.mark.parametrize(
+    "macro", [r"\renewcommand{\tau}{2}", r"\def\tau{2}", r"\let\tau\sigma", r"\newcommand\x{y}"]
+)
+def test_macros_that_change_formulas_are_named(macro: str) -> None:
+    assert macro_faults(f'<span class="math">\\({macro}\\)</span>', "page.html")
+    assert macro_faults(r'<span class="math">\(\left( \defect \right)\)</span>', "page.html") == []

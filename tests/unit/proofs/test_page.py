@@ -33,12 +33,39 @@ $$ (bad-nested)
 ```python
 $$
 ```
+
+````
+$$ bare = fence $$ (eq-bare)
+```
+````
+
+~~~
+$$ tilde = fence $$ (eq-tilde)
+~~~
+
+<!-- $$
+comment = out
+$$ (eq-comment) -->
+
+% $$ line = comment $$ (eq-line)
+
+```{exercise}
+:label: e
+
+$$
+in = exercise
+$$ (eq-exercise)
+```
+
+$$ last = one $$
 """
 
 
 def test_displays_in_order_with_labels_and_lines() -> None:
     found = displays(TEXT)
-    assert [(d.label, d.line) for d in found] == [("eq-one", 4), (None, 10), ("bad-nested", 19)]
+    first = [(d.label, d.line) for d in found[:3]]
+    assert first == [("eq-one", 4), (None, 10), ("bad-nested", 19)]
+    assert [(d.label, d.tex) for d in found[3:]] == [("eq-exercise", "in = exercise"), (None, "last = one")]
     assert found[1].tex == "x < y"
     assert found[2].tex.splitlines()[1] == r"x &= y \\"
 

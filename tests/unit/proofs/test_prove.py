@@ -4,14 +4,14 @@ from fractions import Fraction
 
 import pytest
 
-from attngrad.proofs.claim import Chapter, Definition, Hypothesis, Identity, Wrong
+from attngrad.proofs.claim import Chapter, Definition, Hypothesis, Identity, LedgerError, Wrong
 from attngrad.proofs.examine import page_formulas, verdict
-from attngrad.proofs.prove import Context, LedgerError, judge
+from attngrad.proofs.prove import Context, judge
 from attngrad.proofs.read import Table
 from attngrad.proofs.witness import BadPlant
 
 TABLE = Table(
-    index=dict.fromkeys("ijl", "n"),
+    index={**dict.fromkeys("ijl", "n"), "r": (1, "n-1")},
     names={
         **{x: ("n",) for x in ("s", "p", "y", "v", "w", r"\mu")},
         "J": ("n", "n"),
@@ -27,7 +27,7 @@ SOFTMAX = r"p_i = \frac{e^{s_i}}{\sum_l e^{s_l}}"
 
 def page(*claims, **formulas: str) -> tuple[Chapter, dict]:
     """Return a chapter and its displays; underscores of the keywords stand for hyphens."""
-    chapter = Chapter("small", TABLE, ({"n": 2}, {"n": 3}), claims)
+    chapter = Chapter("small", TABLE, ({"n": 2}, {"n": 3}, {"n": 1}), claims)
     text = "\n\n".join(f"$$\n{tex}\n$$ ({label.replace('_', '-')})" for label, tex in formulas.items())
     return chapter, page_formulas(chapter, text)
 
@@ -168,7 +168,7 @@ class TestWorkedInstances:
     [
         (r"p_i + s_i = 1", "left side of a definition"),
         (r"p_i = s_i = v_i", "one equation"),
-        (r"J_{ii} = p_i", "distinct"),
+        (r"J_{ii} = p_i", "a letter of its own"),
     ],
 )
 def test_what_is_no_definition_is_refused(tex: str, message: str) -> None:
@@ -224,8 +224,107 @@ def test_claims_that_lean_on_each_other_are_refused() -> None:
         Chapter("small", TABLE, (), (a, b))
 
 
-def test_a_lemma_brings_what_it_assumes() -> None:
+def test_a_lemma_that_assumes_something_is_no_ground() -> None:
     lemma = Identity("eq-a", ("def-p",), ("def-y",))
-    claim = Identity("eq-b", ("eq-a",))
-    chapter = Chapter("small", TABLE, (), (Definition("def-p"), Hypothesis("def-y"), lemma, claim))
-    assert chapter.closure(claim) == (("eq-a",), ("def-y",))
+    with pytest.raises(LedgerError, match="eq-b builds on eq-a, which assumes def-y"):
+        Chapter(
+            "small", TABLE, (), (Definition("def-p"), Hypothesis("def-y"), lemma, Identity("eq-b", ("eq-a",)))
+        )
+
+
+@pytest.mark.parametrize(
+    ("claims", "message"),
+    [
+        ((Wrong("bad-a"), Identity("eq-b", ("bad-a",))), "neither definition nor identity"),
+        ((Identity("eq-a", at={"n": 2}), Identity("eq-b", ("eq-a",))), "which holds at {'n': 2} only"),
+        ((Definition("def-a"), Identity("eq-b", (), ("def-a",))), "which is no hypothesis"),
+    ],
+)
+def test_a_claim_builds_on_what_holds_for_it(claims, message: str) -> None:
+    with pytest.raises(LedgerError, match=message):
+        Chapter("small", TABLE, (), claims)
+
+
+@pytest.mark.parametrize("sizes", [{"n": 0}, {"n": 2.0}, {"n": True}, {"m": 2}])
+def test_sizes_are_names_and_integers_from_one(sizes) -> None:
+    with pytest.raises(LedgerError, match="a size is a name of the table"):
+        Chapter("small", TABLE, (sizes,), ())
+
+
+@pytest.mark.parametrize(
+    ("definition", "claimed", "message"),
+    [
+        ("p_n = 1", r"\sum_i p_i = n", "a letter of its own, over the whole axis"),
+        ("p_r = 1", r"\sum_i p_i = n", "a letter of its own, over the whole axis"),
+        (r"\tau = -1", r"\sqrt{\tau^2} = -1", "declared positive"),
+    ],
+)
+def test_a_definition_covers_all_of_its_name(definition: str, claimed: str, message: str) -> None:
+    with pytest.raises(LedgerError, match=message):
+        word(EQ, claimed, def_a=definition)
+
+
+@pytest.mark.parametrize(
+    "assumed",
+    [r"\sum_i y_i \le 1", r"\mu_1^2 = \mu_1", r"J_{ii}^2 = J_{ii}", r"\sum_j J_{rj} = 1", r"\sum_r y_r = 1"],
+)
+def test_a_hypothesis_speaks_of_all_entries(assumed: str) -> None:
+    claim = Hypothesis("def-y")
+    chapter, formulas = page(claim, def_y=assumed)
+    found = verdict(chapter, formulas, claim)
+    assert found.word == "REFUSED"
+    assert "for all entries" in found.detail
+
+
+def test_numbers_are_planted_for_the_hypothesis_alone() -> None:
+    plant = lambda sizes, random: {**TestHypotheses.ones(sizes, random), ("v", 1): Fraction(0)}  # noqa: E731
+    with pytest.raises(BadPlant, match="planted for v too"):
+        TestHypotheses.judged(r"\sum_i y_i = 1", r"v_i = 0", plant)
+
+
+class TestNothingIsProvedOverAGap:
+    """A place that the oracle cannot evaluate leaves the verdict open, also where the prover would agree."""
+
+    @pytest.mark.parametrize(
+        "tex",
+        [
+            r"[i=1] \sqrt{2}\, p_i = [i=1] \sqrt{2}\, p_i",
+            r"1 = 1, \quad \sqrt{n}\, p_i = \sqrt{n}\, p_i",
+        ],
+    )
+    def test_a_root_without_a_rational_value(self, tex: str) -> None:
+        assert word(EQ, tex, def_p=SOFTMAX) == "UNDECIDED"
+
+    def test_a_place_without_value(self) -> None:
+        assert word(EQ, r"\frac{v_i}{v_i - v_j} = 1 + \frac{v_j}{v_i - v_j}") == "UNDECIDED"
+
+    def test_a_sum_that_is_empty_for_one_key(self) -> None:
+        assert word(EQ, r"\sum_r \frac{v_r}{\sum_{l=1}^{n-1} v_l} = 1") != "PROVED"
+
+    @pytest.mark.parametrize(
+        "tex",
+        [r"\log 2 = 1", r"\log v_1 = 2", r"e^{v_1 - 3} = 2", r"\sqrt{v_i} = 2", r"\frac{1}{v_i - 5} = -1"],
+    )
+    def test_a_worked_instance_is_proved_and_not_only_evaluated(self, tex: str) -> None:
+        claim = Identity("eq-x", ("def-v",), at={"n": 2})
+        four = r"v = \begin{pmatrix} 4 \\ 5 \end{pmatrix}"
+        chapter, formulas = page(Definition("def-v", at={"n": 2}), claim, def_v=four, eq_x=tex)
+        assert verdict(chapter, formulas, claim).word != "EXACT"
+
+
+def test_a_softmax_over_another_axis_is_not_taken_for_one() -> None:
+    diagonal = r"p_i = \frac{e^{J_{ii}}}{\sum_l e^{J_{il}}}"
+    assert word(EQ, r"\sum_j p_j = 1", def_p=diagonal) == "REFUTED"
+    assert (
+        word(
+            EQ,
+            r"\frac{\partial p_i}{\partial J_{jl}} = \delta_{ij}\, p_i\, (\delta_{il} - p_l)",
+            def_p=diagonal,
+        )
+        == "REFUTED"
+    )
+
+
+def test_the_norm_of_a_defined_array_is_not_a_constant() -> None:
+    tex = r"\frac{\partial (\lVert J \rVert_2 + s_i)}{\partial s_j} = \delta_{ij}"
+    assert word(EQ, tex, def_j=r"J_{ij} = s_i s_j") == "UNDECIDED"

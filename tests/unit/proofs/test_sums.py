@@ -227,3 +227,13 @@ def test_the_form_does_not_depend_on_the_hash_seed():
     }
     assert len(outputs) == 1
     assert len(outputs.pop().splitlines()) == 30
+
+
+def test_a_sum_that_may_be_empty_is_not_cancelled():
+    short = (1, n - 1)
+    total = Sum(x[i], (i, *short))
+    for one in (total / Sum(x[j], (j, *short)) - 1, Sum(x[i] / Sum(x[j], (j, *short)), (i, *short)) - 1):
+        assert not is_zero(one, TYPED)
+    assert not is_zero(Sum(P[p, i], (i, *short)) - 1, TYPED, (RowSumRule(P, short),))
+    whole = Sum(x[i], (i, 1, n)) / Sum(x[j], (j, 1, n)) - 1
+    assert is_zero(whole, TYPED)

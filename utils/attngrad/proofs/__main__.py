@@ -16,10 +16,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from .ask import ask
+from .claim import LedgerError
 from .examine import Result, examine, page_formulas
 from .ledger import PAGES, chapter, chapters
 from .page import PageError, book_root
-from .prove import LedgerError
 from .read import ReadError
 from .report import ledger_page, row, summary
 
@@ -38,6 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
             )
             return 0
         return _prove_all(options)
+    except RecursionError:
+        print("error: this formula is nested too deeply", file=sys.stderr)
+        return 2
     except (ReadError, LedgerError, PageError, FileNotFoundError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

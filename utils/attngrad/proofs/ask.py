@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from sympy import Indexed, Symbol
 
-from .claim import Chapter, Definition, Identity
+from .claim import Chapter, Definition, Hypothesis, Identity, LedgerError
 from .derive import name_of
 from .examine import page_formulas
 from .ledger import chapter as find_chapter
 from .page import Display
-from .prove import Context, LedgerError, definition_of, judge
+from .prove import Context, definition_of, judge
 from .read import Reading, explain, read
 
 
@@ -32,9 +32,12 @@ def ask(tex: str, page: str, uses: Sequence[str] = (), assume: Sequence[str] = (
     chapter = find_chapter(page)
     formulas = page_formulas(chapter)
     reading = read(tex, chapter.table)
-    for label in (*uses, *assume):
+    for label, kinds in (*((u, (Definition, Identity)) for u in uses), *((a, (Hypothesis,)) for a in assume)):
         if label not in formulas:
             raise LedgerError(f"no label {label!r} on {page}")
+        if not isinstance(chapter[label], kinds):
+            wanted = " or ".join(k.__name__.lower() for k in kinds)
+            raise LedgerError(f"{label} is no {wanted}")
     lines = [explain(reading)]
     chosen = list(uses)
     if not uses:
@@ -58,7 +61,7 @@ def definitions_for(
     for claim in chapter.claims:
         if isinstance(claim, Definition) and not claim.at:
             bodies[claim.label] = read(formulas[claim.label].tex, chapter.table)
-            by_name[definition_of(claim.label, bodies[claim.label]).name].append(claim.label)
+            by_name[definition_of(claim.label, bodies[claim.label], chapter.table).name].append(claim.label)
     chosen: list[str] = []
     several: dict[str, list[str]] = {}
     todo = sorted(names_in(reading))

@@ -19,6 +19,10 @@ Model = Callable[[np.random.Generator, int], Mapping[str, object]]
 NOTHING: Mapping[str, str] = {}
 
 
+class LedgerError(ValueError):
+    """A ledger entry that does not fit its page, or that leans on what it may not lean on."""
+
+
 @dataclass(frozen=True)
 class Claim:
     """A label and the labels that its formula builds on (definitions, or proved ``name = ...`` lemmas).
@@ -35,7 +39,9 @@ class Claim:
 
     def __post_init__(self) -> None:
         if not self.label.startswith(self.prefix):
-            raise ValueError(f"{type(self).__name__} labels start with {self.prefix!r}; got {self.label!r}")
+            raise LedgerError(f"{type(self).__name__} labels start with {self.prefix!r}; got {self.label!r}")
+        if getattr(self, "model", "none needed") is None:
+            raise LedgerError(f"{self.label}: a model that draws its numbers is missing")
 
 
 @dataclass(frozen=True)
@@ -118,12 +124,39 @@ class Chapter:
         labels = [c.label for c in self.claims]
         twice = sorted({x for x in labels if labels.count(x) > 1})
         if twice:
-            raise ValueError(f"{self.page}: labels claimed twice: {', '.join(twice)}")
+            raise LedgerError(f"{self.page}: labels claimed twice: {', '.join(twice)}")
         for c in self.claims:
             missing = sorted({*c.uses, *c.assume} - set(labels))
             if missing:
-                raise ValueError(f"{self.page}: {c.label} builds on unknown labels: {', '.join(missing)}")
+                raise LedgerError(f"{self.page}: {c.label} builds on unknown labels: {', '.join(missing)}")
+            self._check_grounds(c)
+        for sizes in (self.sizes, *(getattr(c, "sizes", ()) for c in self.claims)):
+            self._check_sizes(sizes)
         self._refuse_circles()
+
+    def _check_grounds(self, claim: Claim) -> None:
+        """Check that a claim builds on definitions and on lemmas that hold wherever it needs them."""
+        for label in claim.uses:
+            ground = self[label]
+            if not isinstance(ground, (Definition, Identity)):
+                raise LedgerError(
+                    f"{claim.label} builds on {label}, which is neither definition nor identity"
+                )
+            if ground.at and ground.at != claim.at:
+                raise LedgerError(f"{claim.label} builds on {label}, which holds at {dict(ground.at)} only")
+            if isinstance(ground, Identity) and ground.assume:
+                given = ", ".join(ground.assume)
+                raise LedgerError(f"{claim.label} builds on {label}, which assumes {given}")
+        for label in claim.assume:
+            if not isinstance(self[label], Hypothesis):
+                raise LedgerError(f"{claim.label} assumes {label}, which is no hypothesis")
+
+    def _check_sizes(self, sizes: tuple[Mapping[str, int], ...]) -> None:
+        for name, value in (pair for one in sizes for pair in one.items()):
+            if name not in self.table.size_names or type(value) is not int or value < 1:
+                raise LedgerError(
+                    f"{self.page}: a size is a name of the table, an integer from 1; got {name} = {value!r}"
+                )
 
     def _refuse_circles(self) -> None:
         """No claim may lean on itself, directly or through lemmas."""
@@ -131,7 +164,7 @@ class Chapter:
         while left:
             ready = {label for label, uses in left.items() if not uses & set(left)}
             if not ready:
-                raise ValueError(f"{self.page}: these claims lean on each other: {', '.join(sorted(left))}")
+                raise LedgerError(f"{self.page}: these claims lean on each other: {', '.join(sorted(left))}")
             left = {label: uses for label, uses in left.items() if label not in ready}
 
     def __getitem__(self, label: str) -> Claim:
@@ -147,8 +180,8 @@ class Chapter:
     def closure(self, claim: Claim) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the labels that a claim uses and assumes.
 
-        A definition brings what it uses. A lemma, used as ``name = ...``, stands for itself. Both
-        bring what they assume.
+        A definition brings what it uses and assumes. A lemma, used as ``name = ...``, stands for
+        itself; it may not assume anything, since a derivative would leave what it assumes.
         """
         uses: list[str] = []
         assume: list[str] = list(claim.assume)

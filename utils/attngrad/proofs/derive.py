@@ -100,6 +100,8 @@ def softmax_of(definition: Definition, scope: Scope) -> Softmax | None:
         return None
     letter, low, high = denominator.limits[0]
     last = definition.indices[-1]
+    if last in denominator.free_symbols:
+        return None
     here = denominator.function.xreplace({letter: last})
     if expand(here - numerator) != 0 or scope.ranges.get(last) != (low, high):
         return None
@@ -137,6 +139,8 @@ class Deriver:
             return self.partial(*e.args)
         if isinstance(e, (Indexed, Symbol)):
             return self._unfold_name(e)
+        if isinstance(e, Norm2) and str(e.args[0]) in self.definitions:
+            raise CannotDecide(f"the norm of {e.args[0]}, which is defined: state it as an inequality")
         if isinstance(e, (KroneckerDelta, Norm2)) or not e.args:
             return e
         if isinstance(e, Sum):

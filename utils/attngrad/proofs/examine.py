@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from . import floats
-from .claim import Chapter, Claim, Definition, Hypothesis, Identity, Number, Theorem, Wrong
+from .claim import Chapter, Claim, Definition, Hypothesis, Identity, LedgerError, Number, Theorem, Wrong
 from .mutants import of_reading, of_string
 from .page import Display, displays, load
-from .prove import Context, LedgerError, Verdict, definition_of, judge, judge_reading
+from .prove import Context, Verdict, definition_of, judge, judge_reading, rule_of
 from .read import ReadError, Reading, fingerprint, read
 from .witness import BadPlant
 
@@ -96,18 +97,20 @@ def verdict(
 
 
 def lines_without_reason(tex: str, reading: Reading) -> list[int]:
-    """Return the lines of a derivation over several lines whose reason is missing."""
-    if len(reading.statements) < 2 or r"\begin{aligned}" not in tex:
+    """Return the lines of a derivation over several lines whose reason is missing: a word at least."""
+    if len(reading.statements) < 2 or r"\\" not in tex:
         return []
-    return [k for k, s in enumerate(reading.statements, start=1) if not s.reason.strip()]
+    return [k for k, s in enumerate(reading.statements, start=1) if not re.search(r"[A-Za-z]{3}", s.reason)]
 
 
 def _definition(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, tex: str) -> Verdict:
     try:
         reading = read(tex, chapter.table_of(claim))
         if isinstance(claim, Hypothesis):
+            for statement in reading.statements:
+                rule_of(claim.label, statement, reading, chapter.table_of(claim))
             return Verdict("ASSUMED", "numbers that satisfy it are planted")
-        definition_of(claim.label, reading)
+        definition_of(claim.label, reading, chapter.table_of(claim))
     except (ReadError, LedgerError) as error:
         return Verdict("REFUSED", str(error))
     return Verdict("DEFINED", "what proofs unfold")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -28,7 +29,7 @@ from .read import ReadError, Reading, Statement, read
 from .sums import Norm2
 
 TRIALS = 60
-SLACK = 1e-10
+SLACK = 1e-13
 TIGHT = 1e-7
 
 
@@ -106,31 +107,58 @@ def attack(
     """Try to break a printed inequality; return a verdict word and a detail.
 
     Every instance must satisfy every line, and some instance strictly: a line that is always an
-    equality states nothing. Where the claim says ``tight``, each line must also be attained (to
-    1e-7) somewhere, so that a weaker constant is noticed.
+    equality states nothing. A line with < or > must hold strictly everywhere. Where the claim says
+    ``tight``, each other line must also be attained (to 1e-7) somewhere, so that a weaker constant
+    is noticed.
     """
     text = formulas[claim.label].tex if tex is None else tex
     try:
         reading = read(text, chapter.table)
         if any(s.relation not in ("<=", ">=", "<", ">") for s in reading.statements):
             return "REFUSED", "an inequality is expected"
-        least, most = [np.inf] * len(reading.statements), [0.0] * len(reading.statements)
+        spans = [_Span(s.relation in ("<", ">")) for s in reading.statements]
         for trial in range(TRIALS):
             values = claim.model(np.random.default_rng(trial), trial)
             sizes = {s: int(values[name]) for name, s in chapter.table.size.items() if name in values}
-            for k, statement in enumerate(reading.statements):
-                found = gaps(statement, reading, values, sizes)
-                least[k], most[k] = min([least[k], *found]), max([most[k], *found])
-                if found and not min(found) >= -SLACK:
-                    return "REFUTED", f"instance {trial}: line {k + 1} is off by {-min(found):.3g}"
-    except ReadError as error:
+            for line, (statement, span) in enumerate(zip(reading.statements, spans, strict=True), start=1):
+                if fault := span.take(gaps(statement, reading, values, sizes)):
+                    return "REFUTED", f"instance {trial}, line {line}: {fault}"
+    except (ReadError, IndexError) as error:
         return "REFUSED", str(error)
-    if min(most) < TIGHT:
-        return "REFUTED", "one line is an equality at every instance"
-    if claim.tight and max(least) > TIGHT:
-        return "REFUTED", f"not attained: the nearest instance stays {max(least):.3g} away"
-    found = ", equality found" if claim.tight else ""
+    for line, span in enumerate(spans, start=1):
+        if fault := span.fault(claim.tight):
+            return "REFUTED", f"line {line}: {fault}"
+    found = ", equality found" if claim.tight and not all(span.strict for span in spans) else ""
     return "ARGUED", f"{TRIALS} instances, the extreme ones included{found}"
+
+
+@dataclass
+class _Span:
+    """The least and the greatest gap of one inequality so far."""
+
+    strict: bool
+    least: float = np.inf
+    most: float = 0.0
+
+    def take(self, found: list[float]) -> str:
+        """Take in the gaps of one instance; say what is wrong with them."""
+        if not found:
+            return ""
+        low = np.min(found)
+        self.least, self.most = min(self.least, low), max(self.most, np.max(found))
+        if np.isnan(low):
+            return "one side has no value"
+        if low < -SLACK:
+            return f"off by {-low:.3g}"
+        return "an equality, where < or > is printed" if self.strict and low <= SLACK else ""
+
+    def fault(self, tight: bool) -> str:
+        """Say what is wrong with the inequality over all instances."""
+        if self.most < TIGHT:
+            return "an equality at every instance"
+        if tight and not self.strict and self.least > TIGHT:
+            return f"not attained: the nearest instance stays {self.least:.3g} away"
+        return ""
 
 
 def measure(

@@ -14,10 +14,18 @@ from .examine import page_formulas
 from .ledger import chapters
 from .read import ReadError, fingerprint, read
 
-ASSERTS = re.compile(
-    r"=|<|>|\\(?:le|ge|leq|geq|ne|neq|approx|equiv|propto|sim|simeq|to|iff|implies|Rightarrow|Leftrightarrow|in|subset|lt|gt|ll|gg|mapsto|coloneqq)(?![A-Za-z])"
+# What an unlabelled display may hold: it shows something and states nothing. All else needs a label.
+HARMLESS = frozenset(
+    """frac tfrac dfrac sqrt sum prod partial top cdot odot times mathbf mathrm mathcal mathbb operatorname
+    bar hat tilde vec log ln exp left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr quad qquad
+    begin end dots ldots cdots vdots ddots ell infty displaystyle textstyle limits lvert rvert lVert rVert
+    langle rangle underbrace alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi
+    pi rho sigma tau phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega""".split()
 )
-_IN_SCRIPT = re.compile(r"[_^]\s*\{[^{}]*\}")
+DEFINES = re.compile(
+    r"\\(?:re|provide)?newcommand|\\(?:g|e|x)?def(?![a-z])|\\let(?![a-z])|\\DeclareMathOperator|\\newenvironment"
+)
+_UNDER_SUM = re.compile(r"\\(?:sum|prod)\s*_\s*\{[^{}]*\}")
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,7 @@ class Shown:
     label: str | None
     tex: str
     marked_wrong: bool
+    hidden: bool = False
 
 
 def shown(html: str, page: str) -> list[Shown]:
@@ -39,8 +48,25 @@ def shown(html: str, page: str) -> list[Shown]:
         name = block.get("id", "")
         label = name.removeprefix("equation-") if name.startswith("equation-") else None
         wrong = block.find_parent(class_="wrong") is not None
-        out.append(Shown(page, label, _tex(block), wrong))
+        out.append(Shown(page, label, _tex(block), wrong, _is_hidden(block)))
     return out
+
+
+def _is_hidden(block: Tag) -> bool:
+    """Say whether the page's own source hides a display from the reader."""
+    return any(
+        tag.has_attr("hidden")
+        or re.search(r"display\s*:\s*none|visibility\s*:\s*hidden", tag.get("style", ""))
+        for tag in (block, *block.parents)
+        if isinstance(tag, Tag)
+    )
+
+
+def macro_faults(html: str, page: str) -> list[str]:
+    """Name definitions of macros in a page's mathematics: they change what later formulas show."""
+    math = BeautifulSoup(html, "html.parser").select("div.math, span.math")
+    found = [m[0] for block in math if (m := DEFINES.search(block.get_text()))]
+    return [f"{page}: {what} changes what formulas show; write them out" for what in found]
 
 
 def _tex(block: Tag) -> str:
@@ -50,8 +76,9 @@ def _tex(block: Tag) -> str:
 
 
 def states_something(tex: str) -> bool:
-    """Say whether a display asserts a relation; one inside a sum's limits does not count."""
-    return ASSERTS.search(_IN_SCRIPT.sub("", tex)) is not None
+    """Say whether a display could state something: a sign or a macro in it is not known to be harmless."""
+    tex = _UNDER_SUM.sub(" ", tex)
+    return bool(re.search(r"[=<>:|]", tex)) or not set(re.findall(r"\\([A-Za-z]+)", tex)) <= HARMLESS
 
 
 def faults(displays: Iterable[Shown], books: Iterable[Chapter], formulas: Mapping[str, Mapping]) -> list[str]:
@@ -65,6 +92,8 @@ def faults(displays: Iterable[Shown], books: Iterable[Chapter], formulas: Mappin
             continue
         if d.label not in owner:
             out.append(f"{d.page}: the label {d.label} is not in the ledger")
+            continue
+        if d.hidden:
             continue
         seen.add(d.label)
         out += _compare(d, owner[d.label], formulas[owner[d.label].page][d.label].tex)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LABEL = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_FENCE = re.compile(r"^\s*(`{3,}|:{3,})\s*(\{[\w:-]+\}|[\w+-]*)")
+_FENCE = re.compile(r"^\s*(`{3,}|:{3,}|~{3,})\s*(\{[\w:-]+\}|[\w+-]*)")
 _CLOSE = re.compile(r"^(?P<tex>.*?)\$\$\s*(?:\((?P<label>[^)]*)\))?\s*$")
+_COMMENT = re.compile(r"<!--.*?-->|^%.*?$", re.S | re.M)
 _VERBATIM = ("{code-cell}", "{literalinclude}", "{code-block}")
 
 
@@ -54,20 +55,15 @@ def displays(text: str, page: str = "text") -> list[Display]:
 
 
 def _raw(text: str, page: str) -> Iterator[tuple[int, str, str | None]]:
-    """Yield (line, TeX, label) of each ``$$`` display outside verbatim blocks."""
-    lines = text.split("\n")
-    at, fence = 0, ""
+    """Yield (line, TeX, label) of each ``$$`` display outside verbatim blocks and comments."""
+    lines = _COMMENT.sub(lambda m: "\n" * m[0].count("\n"), text).split("\n")
+    at, open_fences = 0, []
     while at < len(lines):
         line = lines[at]
         at += 1
-        if fence:
-            fence = "" if line.strip().startswith(fence) and not line.strip().strip(fence[0]) else fence
-            continue
-        opened = _FENCE.match(line)
-        if opened and _is_verbatim(opened[2]):
-            fence = opened[1]
-            continue
-        if not line.lstrip().startswith("$$"):
+        if fence := _FENCE.match(line):
+            _follow(open_fences, fence[1], fence[2])
+        if (open_fences and open_fences[-1][1]) or not line.lstrip().startswith("$$"):
             continue
         start, body = at, line.lstrip()[2:]
         while not (end := _CLOSE.match(body.split("\n")[-1])):
@@ -79,8 +75,16 @@ def _raw(text: str, page: str) -> Iterator[tuple[int, str, str | None]]:
         yield start, head + end["tex"], end["label"]
 
 
-def _is_verbatim(info: str) -> bool:
-    return info in _VERBATIM or (bool(info) and not info.startswith("{"))
+def _follow(open_fences: list[tuple[str, bool]], fence: str, info: str) -> None:
+    """Open or close a block: ``open_fences`` holds each open fence and whether its content is verbatim."""
+    if open_fences:
+        opened, verbatim = open_fences[-1]
+        if not info and fence[0] == opened[0] and len(fence) >= len(opened):
+            open_fences.pop()
+            return
+        if verbatim:
+            return
+    open_fences.append((fence, info in _VERBATIM or not info.startswith("{")))
 
 
 def book_root(start: Path | None = None) -> Path:

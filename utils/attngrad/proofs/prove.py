@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from sympy import Indexed, IndexedBase, Pow, Sum, Symbol
+from sympy import Expr, Indexed, IndexedBase, Pow, Sum, Symbol
 
-from .claim import Chapter, Claim, Hypothesis, Wrong
+from .claim import Chapter, Claim, Hypothesis, LedgerError, Wrong
 from .derive import Definition, Deriver, indices_of, name_of
 from .page import Display
-from .rationals import NotExact
 from .read import ReadError, Reading, Statement, Table, read
 from .sums import CannotDecide, PowerRule, RowSumRule, Scope, SumRule, is_zero
-from .witness import Case, describe, search
+from .witness import Case, describe, places, search
 
 
 @dataclass(frozen=True)
@@ -29,27 +28,37 @@ class Verdict:
         return f"{self.word}: {self.detail}" if self.detail else self.word
 
 
-class LedgerError(ValueError):
-    """A ledger entry that does not fit its page."""
-
-
-def definition_of(label: str, reading: Reading) -> Definition:
+def definition_of(label: str, reading: Reading, table: Table) -> Definition:
     """Return the definition that a display states.
 
     Raises
     ------
     LedgerError
-        When it is not one equation with a plain name, its indices distinct letters, on the left.
+        When it is not one equation with a plain name on the left, with one index letter for each
+        axis, every letter over the whole axis.
     """
     if len(reading.statements) != 1 or reading.statements[0].relation != "=":
         raise LedgerError(f"{label}: a definition is one equation; got {len(reading.statements)} statements")
     left, right = reading.statements[0].lhs, reading.statements[0].rhs
-    letters = indices_of(left) if isinstance(left, (Indexed, Symbol)) else None
-    if letters is None or not all(isinstance(x, Symbol) for x in letters) or len(set(letters)) < len(letters):
-        raise LedgerError(
-            f"{label}: the left side of a definition is a name with distinct index letters; got {left}"
-        )
-    return Definition(name_of(left), letters, right)
+    if not isinstance(left, (Indexed, Symbol)) or name_of(left) not in table.names:
+        raise LedgerError(f"{label}: the left side of a definition is a name; got {left}")
+    if not covers_its_axes(left, reading, table):
+        raise LedgerError(f"{label}: each index of {left} must be a letter of its own, over the whole axis")
+    if table.names[name_of(left)] == "+" and right.is_positive is not True:
+        raise LedgerError(f"{label}: {left} is declared positive, and its definition is not seen to be")
+    return Definition(name_of(left), indices_of(left), right)
+
+
+def covers_its_axes(entry: Expr, reading: Reading, table: Table, bound: Mapping | None = None) -> bool:
+    """Say whether the indices of an entry are distinct letters that run over all of its axes."""
+    ranges = {**reading.scope.ranges, **(bound or {})}
+    letters, axes = indices_of(entry), table.axes(name_of(entry))
+    plain = all(isinstance(x, Symbol) and x in ranges and not x.is_positive for x in letters)
+    return (
+        plain
+        and len(set(letters)) == len(letters) == len(axes)
+        and all(ranges[x] == axis for x, axis in zip(letters, axes, strict=True))
+    )
 
 
 class Context:
@@ -65,7 +74,7 @@ class Context:
         for label in uses:
             reading = read(text_of(formulas, label), self.table)
             ranges.update(reading.scope.ranges)
-            definition = definition_of(label, reading)
+            definition = definition_of(label, reading, self.table)
             if definition.name in self.definitions:
                 raise LedgerError(
                     f"{claim.label}: {definition.name} is defined twice, the second time by {label}"
@@ -74,25 +83,34 @@ class Context:
         _refuse_circles(claim.label, self.definitions)
         self.scope = Scope(ranges)
         self.hypotheses: list[tuple[Hypothesis, Statement]] = []
+        self._assumed = []
         for label in assumes:
             reading = read(text_of(formulas, label), self.table)
-            self.hypotheses += [(chapter[label], s) for s in reading.statements]
+            for statement in reading.statements:
+                self.hypotheses.append((chapter[label], statement))
+                self._assumed.append(rule_of(label, statement, reading, self.table))
 
     def rules(self, deriver: Deriver) -> tuple:
         """Return the rewriting rules: rows of a softmax sum to one, and what is assumed."""
         rows = [RowSumRule(IndexedBase(s.definition.name), s.limits) for s in deriver.softmaxes.values()]
-        return (*rows, *(rule_of(h.label, s) for h, s in self.hypotheses))
+        return (*rows, *self._assumed)
 
     def proves(self, statement: Statement, scope: Scope) -> bool:
         """Say whether the equation holds for every size; False is not a refutation.
 
         Softmaxes are folded, so that their rows sum to one; if that does not do, everything is
-        unfolded down to exponentials.
+        unfolded down to exponentials. At fixed sizes every entry is proved by itself.
         """
         whole = Scope({**self.scope.ranges, **scope.ranges})
-        return any(
-            self._proves(statement, Deriver(self.definitions, whole, folding)) for folding in (True, False)
-        )
+        derivers = [Deriver(self.definitions, whole, folding) for folding in (True, False)]
+        entries = [statement]
+        if self.at:
+            spots = places(statement, whole.ranges, {})
+            entries = [
+                replace(statement, lhs=statement.lhs.xreplace(x), rhs=statement.rhs.xreplace(x))
+                for x in spots
+            ]
+        return all(any(self._proves(entry, deriver) for deriver in derivers) for entry in entries)
 
     def _proves(self, statement: Statement, deriver: Deriver) -> bool:
         rules = self.rules(deriver)
@@ -122,26 +140,33 @@ def _refuse_circles(label: str, definitions: Mapping[str, Definition]) -> None:
         needs = {n: others for n, others in needs.items() if n not in ready}
 
 
-def rule_of(label: str, statement: Statement):
+def rule_of(label: str, statement: Statement, reading: Reading, table: Table) -> PowerRule | SumRule:
     """Return a hypothesis as a rule of the normal form.
 
     Raises
     ------
     LedgerError
-        When its form is neither ``sum_i x_i = c`` nor ``x_i^2 = x_i``.
+        When it is neither ``sum_i x_i = c`` nor ``x_i^2 = x_i``, for all entries of ``x``.
     """
     left, right = statement.lhs, statement.rhs
-    if isinstance(left, Sum) and len(left.limits) == 1:
-        letter = left.limits[0][0]
-        parameters = tuple(
-            s
-            for s in left.function.free_symbols
-            if s in statement.free or (s.is_integer and s != letter and not s.is_positive)
-        )
-        return SumRule(left.function, left.limits[0], parameters, right)
-    if isinstance(left, Pow) and isinstance(left.base, Indexed) and left.exp == 2 and right == left.base:
-        return PowerRule(left.base.base)
-    raise LedgerError(f"{label}: a hypothesis reads sum_i x_i = c or x_i^2 = x_i; got {left} = {right}")
+    bound = {limit[0]: tuple(limit[1:]) for limit in left.limits} if isinstance(left, Sum) else {}
+    entries = left.atoms(Indexed)
+    whole = entries and all(covers_its_axes(e, reading, table, bound) for e in entries)
+    if statement.relation == "=" and whole:
+        if (
+            isinstance(left, Sum)
+            and len(left.limits) == 1
+            and left.limits[0][0] in left.function.free_symbols
+        ):
+            letters = sorted(left.function.free_symbols & set(reading.scope.ranges), key=str)
+            parameters = tuple(x for x in letters if isinstance(x, Symbol) and x not in bound)
+            return SumRule(left.function, left.limits[0], parameters, right)
+        if isinstance(left, Pow) and isinstance(left.base, Indexed) and left.exp == 2 and right == left.base:
+            return PowerRule(left.base.base)
+    raise LedgerError(
+        f"{label}: a hypothesis reads sum_i x_i = c or x_i^2 = x_i, for all entries of x; "
+        f"got {left} {statement.relation} {right}"
+    )
 
 
 def text_of(formulas: Mapping[str, Display], label: str) -> str:
@@ -170,22 +195,25 @@ def judge(context: Context, claim: Claim, tex: str) -> Verdict:
 
 
 def judge_reading(context: Context, reading: Reading) -> Verdict:
-    """Look for a counterexample first, since one settles the matter; then prove line by line."""
+    """Look for a counterexample first, since one settles the matter; then prove line by line.
+
+    The oracle must have seen every line at every value of its letters: a place where it could not
+    evaluate is a gap, and nothing is called proved over a gap.
+    """
     if any(s.relation != "=" for s in reading.statements):
         return Verdict("REFUSED", "an equation is expected")
-    try:
-        found = search(context.case, reading.statements, reading.scope.ranges)
-    except NotExact as reason:
-        return Verdict("UNDECIDED", f"the oracle cannot evaluate it: {reason}")
-    if found:
-        return Verdict("REFUTED", describe(found), found)
-    if context.at:
-        sizes = ", ".join(f"{k} = {v}" for k, v in context.at.items())
-        return Verdict("EXACT", f"worked instance, {sizes}")
+    found = search(context.case, reading.statements, reading.scope.ranges)
+    if found.witness:
+        return Verdict("REFUTED", describe(found.witness), found.witness)
+    if found.gap:
+        return Verdict("UNDECIDED", f"not evaluated everywhere: {found.gap}")
     for line, statement in enumerate(reading.statements, start=1):
         try:
             if not context.proves(statement, reading.scope):
                 return Verdict("UNDECIDED", f"line {line} is neither proved nor refuted")
         except CannotDecide as reason:
             return Verdict("UNDECIDED", f"line {line}: {reason}")
+    if context.at:
+        sizes = ", ".join(f"{k} = {v}" for k, v in context.at.items())
+        return Verdict("EXACT", f"worked instance, {sizes}")
     return Verdict("PROVED", "for every size")

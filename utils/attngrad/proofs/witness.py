@@ -8,10 +8,10 @@ from fractions import Fraction
 from itertools import product
 from random import Random
 
-from sympy import Add, Expr, IndexedBase, Symbol, exp, log
+from sympy import Add, Expr, Indexed, IndexedBase, Integer, Symbol, exp, log
 
-from .claim import Hypothesis
-from .derive import Definition
+from .claim import Hypothesis, LedgerError
+from .derive import Definition, name_of
 from .rationals import NotExact, World, ZeroDenominator
 from .read import Statement, Table
 
@@ -47,7 +47,7 @@ class Case:
         return _world(self, named, world.seed, world.exp_model)[1]
 
 
-class BadPlant(AssertionError):
+class BadPlant(LedgerError):
     """Numbers planted for a hypothesis that do not satisfy the hypothesis as printed."""
 
 
@@ -67,8 +67,12 @@ def _world(case: Case, named: Mapping[str, int], seed: int, model: str) -> tuple
     """Return one world, the numbers planted for the hypotheses checked against their printed form."""
     sizes = {symbol: named[name] for name, symbol in case.table.size.items() if name in named}
     given: dict[tuple, Fraction] = {}
-    for hypothesis, _ in case.hypotheses:
-        given.update(hypothesis.plant(named, Random(seed)))
+    for hypothesis, statement in case.hypotheses:
+        planted = hypothesis.plant(named, Random(seed))
+        strange = {key[0] for key in planted} - {name_of(e) for e in statement.lhs.atoms(Indexed, Symbol)}
+        if strange:
+            raise BadPlant(f"{hypothesis.label}: numbers are planted for {', '.join(sorted(strange))} too")
+        given.update(planted)
     world = World(
         sizes,
         seed,
@@ -90,35 +94,39 @@ def places(statement: Statement, ranges: Mapping, sizes: Mapping[Symbol, int]) -
     order = sorted((x for x in letters if isinstance(x, Symbol)), key=str)
     bounds = [tuple(int(b.subs(sizes)) for b in ranges[x]) for x in order]
     for at in product(*[range(low, high + 1) for low, high in bounds]):
-        yield dict(zip(order, at, strict=True))
+        yield dict(zip(order, map(Integer, at), strict=True))
 
 
-def search(case: Case, statements: Sequence[Statement], extra: Mapping) -> dict[str, object]:
-    """Return the first exact counterexample, or an empty dict; ``extra`` holds ranges of further letters.
+@dataclass(frozen=True)
+class Search:
+    """The outcome: a counterexample, or the first place that no world could evaluate, or neither."""
 
-    Raises
-    ------
-    NotExact
-        When no world at all could evaluate the formula.
-    """
-    evaluated, why = 0, None
+    witness: Mapping[str, object] = field(default_factory=dict)
+    gap: str = ""
+
+
+def search(case: Case, statements: Sequence[Statement], extra: Mapping) -> Search:
+    """Compare both sides at every size, seed and place; ``extra`` holds ranges of further letters."""
     ranges = {**case.ranges, **extra}
+    gaps: dict[tuple, str] = {}
+    seen: set[tuple] = set()
     for sizes, world in case.worlds(statements):
         for line, statement in enumerate(statements, start=1):
             for at in places(statement, ranges, sizes):
+                place = (line, *sizes.items(), *at.items())
                 try:
                     left, right = world.value(statement.lhs, at), world.value(statement.rhs, at)
-                except ZeroDenominator:
+                except (ZeroDenominator, NotExact) as reason:
+                    where = ", ".join(f"{k} = {v}" for k, v in place[1:])
+                    gaps.setdefault(place, f"line {line}, {where}: {reason}")
                     continue
-                except NotExact as reason:
-                    why = reason
-                    continue
-                evaluated += 1
                 if left != right:
-                    return _witness(case, sizes, world, line, statement, at, left, right)
-    if not evaluated:
-        raise why or NotExact("no value of the index letters is in range at these sizes")
-    return {}
+                    return Search(_witness(case, sizes, world, line, statement, at, left, right))
+                seen.add(place)
+    open_places = [why for place, why in gaps.items() if place not in seen]
+    if not seen and not open_places:
+        return Search(gap="no value of the index letters is in range at these sizes")
+    return Search(gap=open_places[0] if open_places else "")
 
 
 def _witness(

@@ -134,7 +134,7 @@ MASKED = ({"n": 3}, {"n": 4})
 CHAPTER = Chapter(
     page="02_softmax_jacobian",
     table=TABLE,
-    sizes=({"n": 2, "N": 2}, {"n": 3, "N": 2}),
+    sizes=({"n": 2, "N": 2}, {"n": 3, "N": 2}, {"n": 1, "N": 1}),
     claims=(
         Identity("eq-answer-jacobian", SOFTMAX),
         Identity("eq-answer-vjp", ("def-ds",)),

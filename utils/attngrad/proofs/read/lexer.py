@@ -204,7 +204,7 @@ class _Lexer:
         if not (_WORDS.fullmatch(words) or _REMARK.fullmatch(words)):
             raise self.error(r"a reason is words, or in parentheses: what \text says is not read")
         if not _APART.search(self.text[: self.at]):
-            raise self.error(r"mathematics before a \text on the same line: a reason stands behind && or \quad")
+            raise self.error(r"mathematics before a \text: a reason stands behind && or \quad")
 
     def _name(self) -> tuple[str, str, int] | None:
         table = self.table

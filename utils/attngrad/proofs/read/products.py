@@ -34,7 +34,7 @@ def lost_denominators(before: Expr, after: Expr) -> bool:
 def _denominators(e: Expr) -> set[Expr]:
     """Return the bases of negative powers among the factors; what is surely positive does not count."""
     pairs = [factor.as_base_exp() for factor in Mul.make_args(e)]
-    return {base for base, power in pairs if power.is_negative and not base.is_number and not base.is_positive}
+    return {b for b, power in pairs if power.is_negative and not b.is_number and not b.is_positive}
 
 
 class Products:
@@ -114,5 +114,6 @@ class Products:
         if result.is_scalar and not both:
             for part in (out, value):
                 if lost_denominators(part.expression, result.expression):
-                    raise self.error("a factor cancels that may be zero: cancel it before it is printed", tree)
+                    told = "a factor cancels that may be zero: cancel it before it is printed"
+                    raise self.error(told, tree)
         return result

@@ -139,9 +139,17 @@ class Algebra:
         return bool(poly) and all(
             value > 0
             and all(self.positive(a) for a, _ in factors)
-            and all(self.spans.nonnegative(add(high, low, -1)) for _, low, high in bound)
+            and all(self.filled(low, high) for _, low, high in bound)
             for (bound, factors), value in poly
         )
+
+    def filled(self, low: Poly, high: Poly) -> bool:
+        """Say whether a range surely holds a number."""
+        return self.spans.nonnegative(add(high, low, -1))
+
+    def sums_filled(self, poly: Poly) -> bool:
+        """Say whether no sum of a polynomial can be empty."""
+        return all(self.filled(low, high) for (bound, _), _ in poly for _, low, high in bound)
 
     # --- canonical form ----------------------------------------------------------------------
 

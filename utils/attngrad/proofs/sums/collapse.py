@@ -244,7 +244,7 @@ def apply_sum_rules(algebra: Algebra, term: Term) -> list[Term] | None:
 
 
 def cancel_sums(algebra: Algebra, term: Term) -> list[Term] | None:
-    """Cancel a sum against the same sum in the denominator."""
+    """Cancel a sum that cannot be empty against the same sum in the denominator."""
     negative = [a for a, e in term.factors.items() if a[0] in "pr" and e < 0]
     bases = [a for a in negative if len(a[1]) == 1 and a[1][0][0][0]]
     if not bases or not term.bound:
@@ -253,6 +253,8 @@ def cancel_sums(algebra: Algebra, term: Term) -> list[Term] | None:
     next(groups)
     for inner, factors in groups:
         bound = {b: term.bound[b] for b in term.bound if b in inner}
+        if not all(algebra.filled(*limits) for limits in bound.values()):
+            continue
         key, sign = algebra.name(Term(1, bound, factors))
         for base in bases:
             if base[1][0][0] == key:

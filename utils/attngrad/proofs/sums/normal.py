@@ -91,19 +91,23 @@ def is_zero(expr: Any, scope: Scope, rules: tuple[Rule, ...] = ()) -> bool:
     for _ in range(ROUNDS):
         if not poly:
             return True
-        common = _denominators(poly)
+        common = _denominators(algebra, poly)
         if not common:
             return False
         poly = algebra.freeze(product(algebra.thaw(poly), [Term(1, {}, common)]))
     return not poly
 
 
-def _denominators(poly: Poly) -> dict[Atom, Number]:
-    """Return the bases of negative powers, free of bound letters, with the exponents that clear them."""
+def _denominators(algebra: Algebra, poly: Poly) -> dict[Atom, Number]:
+    """Return the bases of negative powers, free of bound letters, with the exponents that clear them.
+
+    A sum that may be empty does not count: where it is, the numerator may be an empty sum too.
+    """
     found: dict[Atom, Number] = {}
     for (bound, factors), _ in poly:
         inner = {b for b, _low, _high in bound}
         for atom, exponent in factors:
-            if atom[0] in "pr" and exponent < 0 and not inner & letters(atom):
+            base = atom[0] in "pr" and exponent < 0 and not inner & letters(atom)
+            if base and algebra.sums_filled(atom[1]):
                 found[atom] = max(found.get(atom, 0), -exponent)
     return found

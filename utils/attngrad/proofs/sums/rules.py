@@ -108,10 +108,14 @@ class RowPattern:
         self.key = algebra.key(rule.base)
         self.limits = tuple(algebra.poly(x) for x in rule.limits)
         self.total = algebra.poly(rule.total)
+        self.filled = algebra.filled(*self.limits)
 
     def match(self, factors: Mapping[Atom, Number], letter: Atom) -> Poly | None:
-        """Return the total if the factors are one entry with the letter as last index and nowhere else."""
-        if len(factors) != 1:
+        """Return the total if the factors are one entry with the letter as last index and nowhere else.
+
+        A row that may be empty has no total: its sum is 0 then.
+        """
+        if len(factors) != 1 or not self.filled:
             return None
         ((atom, exponent),) = factors.items()
         if exponent != 1 or atom[0] != "x" or atom[1] != self.key:
