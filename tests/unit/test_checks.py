@@ -20,6 +20,12 @@ def vjp(s, dp):
     return p * (dp - (p * dp).sum(axis=-1, keepdims=True))
 
 
+def written_into(argument, result, value):
+    """Return a result after writing into an argument."""
+    argument[...] = value
+    return result
+
+
 S = np.random.default_rng(0).standard_normal((3, 5))
 DERIVATIVE_CHECKS = [checks.check_vjp, checks.check_jvp]
 
@@ -48,6 +54,9 @@ PLANTED = {
     "shape": lambda s, x: vjp(s, x)[:, :-1],
     "broadcast": lambda s, x: vjp(s, x)[None],
     "two results": lambda s, x: (vjp(s, x), vjp(s, x)),
+    "nothing": lambda s, x: None,
+    "in place on the cotangent": lambda s, x: written_into(x, vjp(s, x), 2.0 * x),
+    "in place on the input": lambda s, x: written_into(s, vjp(s, x), 0.0),
 }
 
 
@@ -105,7 +114,7 @@ def test_the_order_of_results_matters():
 def test_derivative_checks_want_float64():
     with pytest.raises(DtypeError, match="input 0: expected a float64 array, got float32"):
         checks.check_vjp(softmax, vjp, S.astype(np.float32))
-    with pytest.raises(RangeError, match="trials: expected at least 1, got 0"):
+    with pytest.raises(RangeError, match="trials: expected an integer of at least 1, got 0"):
         checks.check_vjp(softmax, vjp, S, trials=0)
 
 
@@ -230,17 +239,18 @@ def test_error_budget_is_a_multiple_of_the_plain_error_plus_one_rounding():
 
 
 def test_error_budget_rejects_zero_nan_and_shapes():
-    exact = np.array([1e-4, -2e-4])
+    exact = np.array([2.0**-13, -(2.0**-12)])
+    half = exact.astype(np.float16)
     with pytest.raises(AssertionError, match="zero would pass"):
-        checks.error_budget("db", exact, exact + 1e-3, exact, dtype="float16")
+        checks.error_budget("db", half, half + np.float16(1e-3), exact, dtype="float16")
     with pytest.raises(AssertionError, match="got is not finite"):
         budget(np.nan)
     with pytest.raises(AssertionError, match="plain is not finite"):
         budget(0.0, plain=np.inf)
     with pytest.raises(AssertionError, match=r"got has shape \(1,\), exact has \(2,\)"):
-        checks.error_budget("db", exact[:1], exact, exact, dtype="float16")
+        checks.error_budget("db", half[:1], half, exact, dtype="float16")
     with pytest.raises(AssertionError, match="exceeds"):
-        checks.error_budget("db", 0.0 * exact, exact, exact, dtype="float16")
+        checks.error_budget("db", np.float16(0.0) * half, half, exact, dtype="float16")
     for option in ({"dtype": "float8"}, {"kind": "equal"}):
         with pytest.raises(RangeError, match=next(iter(option))):
             budget(0.0, **option)

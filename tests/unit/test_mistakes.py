@@ -92,6 +92,15 @@ def test_every_check_is_the_check_of_some_mistake():
     assert {wrong.check for wrong in MISTAKES.values()} == set(CHECKS)
 
 
+def test_a_large_negative_in_place_of_a_score_is_not_the_same_as_one_added():
+    """In place, a row without a key attends to all keys equally; added, it keeps the order of the scores."""
+    s, mask = np.array([[1.0, 2.0, 4.0], [1.0, 2.0, 4.0]]), np.array([[True, True, False], [False] * 3])
+    got = MISTAKES["softmax-mask-large-negative"].function(s, mask)
+    check_close("row with keys", got[0], ref.softmax(s[0], mask[0]))
+    assert got[1].tolist() == [1 / 3] * 3
+    assert not np.allclose(ref.softmax(s - np.where(mask, 0.0, 1e9))[1], got[1])
+
+
 def naive_inputs(wrong: Mistake) -> dict[str, tuple]:
     """Return, for the function that a mistake stands for, inputs such as naive tests use."""
     p, u = ref.softmax(S), RNG.standard_normal((3, 5))

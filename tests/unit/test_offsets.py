@@ -63,6 +63,8 @@ def test_a_step_by_step_decoder_sees_the_rows_of_the_full_one():
         ((-1, 2), RangeError, "N: expected an integer of at least 0, got -1"),
         ((2, -3), RangeError, "M: expected an integer of at least 0, got -3"),
         ((2.0, 3), DtypeError, "N: expected an integer, got float 2.0"),
+        ((2, 2, 2**63), RangeError, "query_start: expected an integer of at most 2.61 in size, got 92233"),
+        ((2, 2, -(2**62)), RangeError, "query_start: expected an integer of at most 2.61 in size, got -46"),
         ((True, 3), DtypeError, "N: expected an integer, got bool True"),
         ((2, "3"), DtypeError, "M: expected an integer, got str '3'"),
         ((2, 3, 0.5), DtypeError, "query_start: expected an integer, got float 0.5"),

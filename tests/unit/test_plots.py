@@ -76,6 +76,8 @@ def test_the_style_ends_with_the_figure():
         (lambda: plots.jacobian_heatmap(np.ones((2, 2))), ShapeError, r"p: expected shape \(2,\) as for one"),
         (lambda: plots.norm_over_simplex(1), RangeError, "steps: expected an integer of at least 2, got 1"),
         (lambda: plots.norm_over_simplex(2.0), DtypeError, "steps: expected an integer, got float"),
+        (lambda: plots.norm_against_scale(np.zeros((2, 3))), ShapeError, r"s: expected shape \(3,\) as for"),
+        (lambda: plots.norm_against_scale(scales=np.ones((2, 3))), ShapeError, r"scales: expected shape"),
         (lambda: plots.norm_against_scale(scales=np.zeros(1)), RangeError, "scales: expected positive"),
         (lambda: plots.spectral_norm(np.zeros((2, 0))), RangeError, "p: expected at least one key"),
     ],

@@ -186,13 +186,13 @@ def test_temperature_derivatives(tau):
     for allowed in (None, mask):
 
         def value(s, tau, allowed=allowed):
-            return ref.softmax_temperature(s, float(tau), allowed)
+            return ref.softmax_temperature(s, tau, allowed)
 
         def vjp(s, tau, u, f=value):
-            return ref.softmax_temperature_vjp(f(s, tau), s, float(tau), u)
+            return ref.softmax_temperature_vjp(f(s, tau), s, tau, u)
 
         def jvp(s, tau, ts, ttau, f=value):
-            return ref.softmax_temperature_jvp(f(s, tau), s, float(tau), ts, float(ttau))
+            return ref.softmax_temperature_jvp(f(s, tau), s, tau, ts, ttau)
 
         check_close("p", value(s, tau), ref.softmax(s / tau, allowed))
         check_vjp(value, vjp, (s, np.array(tau)))

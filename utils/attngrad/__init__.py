@@ -27,9 +27,17 @@ _MODULES = (
 def __getattr__(name: str) -> ModuleType | str:
     """Load a submodule, or read the installed version, on first use."""
     if name in _MODULES:
-        return importlib.import_module(f"attngrad.{name}")
+        try:
+            return importlib.import_module(f"attngrad.{name}")
+        except ModuleNotFoundError as missing:
+            # So that hasattr answers False; an import statement tries the module itself and shows its error.
+            raise AttributeError(f"module 'attngrad' cannot load {name!r}: {missing}") from missing
     if name == "__version__":
-        return importlib.import_module("importlib.metadata").version("attngrad")
+        metadata = importlib.import_module("importlib.metadata")
+        try:
+            return metadata.version("attngrad")
+        except metadata.PackageNotFoundError as missing:
+            raise AttributeError("attngrad has no version: it is not installed as a package") from missing
     known = ", ".join(_MODULES)
     raise AttributeError(f"module 'attngrad' has no attribute {name!r}; its modules are {known}")
 

@@ -3,9 +3,18 @@
 `attngrad.layers` checks the arguments and calls these with logits in float32 or float64 and a boolean tensor
 that says where a key takes part. Backward passes consist of differentiable operations on saved tensors, so
 they can be differentiated again.
+
+Each function has two classes. torch.compile refuses one with a forward-mode derivative, so a class without it
+serves there, and the class derived from it adds `jvp`. torch does not differentiate a `jvp` by an outer
+forward level: under two nested forward levels the value is computed in plain operations, which torch
+differentiates itself.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
+from torch._C._functorch import TransformType, get_interpreter_stack
 
 
 def top(x: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
@@ -18,7 +27,8 @@ def top(x: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
 
 def shifted(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
     """Return the logits minus the largest allowed one of their row; -inf where nothing is allowed."""
-    return s.masked_fill(~allowed, -torch.inf) - top(s, allowed)
+    # The shift cancels in all that is made of it, so it need not be differentiated.
+    return s.masked_fill(~allowed, -torch.inf) - top(s.detach(), allowed)
 
 
 def weights(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
@@ -40,6 +50,18 @@ def through_softmax(p: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return p * (x - (p * x).sum(dim=-1, keepdim=True))
 
 
+def forward_levels() -> int:
+    """Return how many forward-mode transforms of torch.func are at work, one inside the other."""
+    return sum(level.key() == TransformType.Jvp for level in get_interpreter_stack() or ())
+
+
+def _call(compiled: type, eager: type, plain: Callable[..., torch.Tensor], *arguments: Any) -> torch.Tensor:
+    """Return the function by the class for compiled code, by that with `jvp`, or by plain operations."""
+    if torch.compiler.is_compiling():
+        return compiled.apply(*arguments)
+    return plain(*arguments) if forward_levels() > 1 else eager.apply(*arguments)
+
+
 class Softmax(torch.autograd.Function):
     """p = softmax(s) over the allowed keys; saves its output."""
 
@@ -59,10 +81,19 @@ class Softmax(torch.autograd.Function):
         (p,) = ctx.saved_tensors
         return through_softmax(p, dp), None
 
+
+class ForwardSoftmax(Softmax):
+    """Softmax with its derivative in forward mode."""
+
     @staticmethod
     def jvp(ctx, ts, _):
         (p,) = ctx.saved_tensors
         return through_softmax(p, ts)
+
+
+def softmax(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return softmax over the allowed keys, with its closed-form derivatives."""
+    return _call(Softmax, ForwardSoftmax, weights, s, allowed)
 
 
 class LogSoftmax(torch.autograd.Function):
@@ -85,11 +116,28 @@ class LogSoftmax(torch.autograd.Function):
         dlogp = dlogp.masked_fill(~allowed, 0.0)
         return dlogp - logp.exp() * dlogp.sum(dim=-1, keepdim=True), None
 
+
+class ForwardLogSoftmax(LogSoftmax):
+    """Log-softmax with its derivative in forward mode."""
+
     @staticmethod
     def jvp(ctx, ts, _):
         logp, allowed = ctx.saved_tensors
         mean = (logp.exp() * ts).sum(dim=-1, keepdim=True)
         return (ts - mean).masked_fill(~allowed, 0.0)
+
+
+def log_softmax(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return log-softmax over the allowed keys, with its closed-form derivatives."""
+    return _call(LogSoftmax, ForwardLogSoftmax, log_weights, s, allowed)
+
+
+def loss_of_rows(s: torch.Tensor, y: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return -sum y log p of each row, with 0 for what is out of reach and has target 0."""
+    logp = log_weights(s, allowed)
+    # A target of 0 may meet a log-weight of -inf: on a masked key, or beyond the range of floats. Elsewhere
+    # log p stays, as it is the derivative by the target.
+    return -(y * logp.masked_fill((y == 0.0) & logp.isneginf(), 0.0)).sum(dim=-1)
 
 
 class CrossEntropy(torch.autograd.Function):
@@ -99,8 +147,7 @@ class CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(s, y, allowed):
-        # A target of 0 may meet a log-weight of -inf: on a masked key, or beyond the range of floats.
-        return -(y * log_weights(s, allowed).masked_fill(y == 0.0, 0.0)).sum(dim=-1)
+        return loss_of_rows(s, y, allowed)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -112,11 +159,15 @@ class CrossEntropy(torch.autograd.Function):
         s, y, allowed = ctx.saved_tensors
         dloss, ds, dy = dloss.unsqueeze(-1), None, None
         if ctx.needs_input_grad[0]:
-            ds = dloss * (Softmax.apply(s, allowed) * y.sum(dim=-1, keepdim=True) - y)
+            ds = dloss * (softmax(s, allowed) * y.sum(dim=-1, keepdim=True) - y)
         if ctx.needs_input_grad[1]:
             # A target holds 0 on a key that is not allowed and stays there, so it gets no cotangent.
-            dy = -dloss * LogSoftmax.apply(s, allowed).masked_fill(~allowed, 0.0)
+            dy = -dloss * log_softmax(s, allowed).masked_fill(~allowed, 0.0)
         return ds, dy, None
+
+
+class ForwardCrossEntropy(CrossEntropy):
+    """Cross-entropy with its derivative in forward mode."""
 
     @staticmethod
     def jvp(ctx, ts, ty, _):
@@ -131,6 +182,16 @@ class CrossEntropy(torch.autograd.Function):
         return tangent
 
 
+def cross_entropy(s: torch.Tensor, y: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return the cross-entropy of each row over the allowed keys, with its closed-form derivatives."""
+    return _call(CrossEntropy, ForwardCrossEntropy, loss_of_rows, s, y, allowed)
+
+
+def tempered(x: torch.Tensor, tau: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return the softmax of x / tau over the allowed keys."""
+    return weights(x / tau, allowed)
+
+
 class SoftmaxTemperature(torch.autograd.Function):
     """p = softmax(x / tau) for logits x that are shifted by a constant of their row; 0-d tau."""
 
@@ -138,7 +199,7 @@ class SoftmaxTemperature(torch.autograd.Function):
 
     @staticmethod
     def forward(x, tau, allowed):
-        return weights(x / tau, allowed)
+        return tempered(x, tau, allowed)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -150,7 +211,11 @@ class SoftmaxTemperature(torch.autograd.Function):
     def backward(ctx, dp):
         p, x, tau = ctx.saved_tensors
         through = through_softmax(p, dp)
-        return through / tau, -(through * x).sum() / tau / tau, None
+        return through / tau, -(through * (x / tau)).sum() / tau, None
+
+
+class ForwardSoftmaxTemperature(SoftmaxTemperature):
+    """Softmax at a temperature with its derivative in forward mode."""
 
     @staticmethod
     def jvp(ctx, tx, ttau, _):
@@ -159,5 +224,10 @@ class SoftmaxTemperature(torch.autograd.Function):
         if tx is not None:
             tangent = tangent + tx / tau
         if ttau is not None:
-            tangent = tangent - x * (ttau / tau / tau)
+            tangent = tangent - (x / tau) * (ttau / tau)
         return through_softmax(p, tangent)
+
+
+def softmax_temperature(x: torch.Tensor, tau: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
+    """Return the softmax of x / tau over the allowed keys, with its closed-form derivatives."""
+    return _call(SoftmaxTemperature, ForwardSoftmaxTemperature, tempered, x, tau, allowed)

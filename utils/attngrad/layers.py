@@ -1,9 +1,16 @@
 """The torch face: softmax, log-softmax and cross-entropy with closed-form derivatives.
 
 Arguments and conventions are those of `attngrad.reference`. float16 and bfloat16 are computed in float32
-inside and rounded once on the way out, in both directions. Backward passes are written in differentiable
-operations, so second derivatives, forward mode and `torch.func` work. Checking the logits for NaN and +inf
-reads one boolean back from the device, which waits for the work queued on it.
+inside and rounded once on the way out, in both directions.
+
+Backward passes are written in differentiable operations: reverse over reverse, forward over reverse and
+reverse over forward use the closed forms. Forward over forward, such as jacfwd of jacfwd, which torch would
+get wrong, is computed in plain operations. Forward mode does not work inside torch.compile.
+
+Checking values reads one boolean back from the device, which waits for the work queued on it. Values that
+cannot be read are not checked: inside torch.func.vmap, inside torch.compile, and on the meta device. There
+a bad logit, target or temperature makes the row NaN, or the loss infinite, instead of raising an error.
+Types and shapes are checked everywhere.
 """
 
 from typing import Any
@@ -14,8 +21,11 @@ except ModuleNotFoundError as missing:
     told = "attngrad.layers needs torch, which the extra attngrad[torch] brings"
     raise ModuleNotFoundError(told) from missing
 
+from torch._C._functorch import get_unwrapped, is_batchedtensor, is_functorch_wrapped_tensor
+
 from attngrad import closed
 from attngrad.notation import (
+    NO_LABEL_IGNORED,
     Bool,
     DtypeError,
     Float,
@@ -24,6 +34,8 @@ from attngrad.notation import (
     ShapeError,
     check_broadcasts,
     check_same_shape,
+    expected_labels,
+    first_index,
     positive_number,
 )
 
@@ -36,9 +48,23 @@ def _check_impl(impl: str) -> None:
         raise RangeError(f"impl: expected one of {', '.join(map(repr, IMPLEMENTATIONS))}, got {impl!r}")
 
 
-def _first(where: torch.Tensor) -> tuple[int, ...]:
-    """Return the first index at which a boolean tensor is true."""
-    return tuple(int(k) for k in where.nonzero()[0])
+def _unreadable(x: torch.Tensor) -> bool:
+    """Return whether Python cannot look at the values: under vmap, while compiling, on the meta device."""
+    if torch.compiler.is_compiling() or x.is_meta:
+        return True
+    while is_functorch_wrapped_tensor(x):
+        if is_batchedtensor(x):
+            return True
+        x = get_unwrapped(x)
+    return False
+
+
+def _refuse(wrong: torch.Tensor, values: torch.Tensor, told: str, more: str = "") -> None:
+    """Raise a RangeError that names the first value that is wrong, where values can be read."""
+    if not _unreadable(wrong) and wrong.any():
+        at = first_index(wrong)
+        place = f" at index {at}" if at else ""
+        raise RangeError(f"{told}, got {values[at].item()}{place}{more}")
 
 
 def _float_tensor(name: str, x: Any, rank: int = 1) -> torch.Tensor:
@@ -64,16 +90,15 @@ def _allowed(s: torch.Tensor, mask: Any) -> torch.Tensor:
     """
     allowed = torch.ones_like(s, dtype=torch.bool)
     if mask is not None:
-        if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
-            got = mask.dtype if isinstance(mask, torch.Tensor) else type(mask).__name__
-            raise DtypeError(f"mask: expected booleans (True: may attend), got {got}")
+        if not isinstance(mask, torch.Tensor):
+            got = type(mask).__name__
+            raise DtypeError(f"mask: expected a torch tensor of booleans (True: may attend), got {got}")
+        if mask.dtype != torch.bool:
+            raise DtypeError(f"mask: expected booleans (True: may attend), got {mask.dtype}")
         check_broadcasts("mask", mask.shape, s.shape)
         allowed = mask.expand(s.shape)
     values = s.detach()
-    wrong = allowed & (values.isnan() | values.isposinf())
-    if wrong.any():
-        at = _first(wrong)
-        raise RangeError(f"s: expected finite logits or -inf, got {values[at].item()} at index {at}")
+    _refuse(allowed & (values.isnan() | values.isposinf()), values, "s: expected finite logits or -inf")
     return allowed & ~values.isneginf()
 
 
@@ -92,7 +117,7 @@ def softmax(
     """
     _check_impl(impl)
     allowed = _allowed(_float_tensor("s", s), mask)
-    return closed.Softmax.apply(_inside(s), allowed).to(s.dtype)
+    return closed.softmax(_inside(s), allowed).to(s.dtype)
 
 
 def log_softmax(
@@ -109,7 +134,19 @@ def log_softmax(
     """
     _check_impl(impl)
     allowed = _allowed(_float_tensor("s", s), mask)
-    return closed.LogSoftmax.apply(_inside(s), allowed).to(s.dtype)
+    return closed.log_softmax(_inside(s), allowed).to(s.dtype)
+
+
+def _temperature(tau: Any, like: torch.Tensor) -> torch.Tensor:
+    """Return the temperature as a 0-d tensor in the type that is computed in, positive there too."""
+    if isinstance(tau, torch.Tensor):
+        check_same_shape("tau", _float_tensor("tau", tau, rank=0).shape, "a scalar", ())
+    else:
+        tau = torch.tensor(positive_number("tau", tau), dtype=torch.float64)
+    inside = tau.to(device=like.device, dtype=like.dtype)
+    wrong = ~((inside.detach() > 0.0) & inside.detach().isfinite())
+    _refuse(wrong, tau.detach(), f"tau: expected a positive finite number in {like.dtype}")
+    return inside.masked_fill(wrong, torch.nan) if _unreadable(wrong) else inside
 
 
 def softmax_temperature(
@@ -123,23 +160,21 @@ def softmax_temperature(
 
     Formula: with g = J dp, ds = g / tau and dtau = -sum g s / tau^2.
 
-    Raises: RangeError unless tau is positive and finite; else as `softmax`.
+    Raises: RangeError unless tau is positive and finite, also in the type that is computed in; else as
+    `softmax`.
 
     >>> softmax_temperature(torch.tensor([0.0, 2.0]), 2.0)
     tensor([0.2689, 0.7311])
     """
     _check_impl(impl)
     allowed = _allowed(_float_tensor("s", s), mask)
-    if isinstance(tau, torch.Tensor):
-        check_same_shape("tau", _float_tensor("tau", tau, rank=0).shape, "a scalar", ())
-        positive_number("tau", tau.item())
-    else:
-        tau = torch.tensor(positive_number("tau", tau), dtype=torch.float64)
     x = _inside(s).masked_fill(~allowed, 0.0)
-    # Subtracting a constant of the row keeps x / tau in range. Where even the difference leaves the range
-    # of floats the weight is 0, so cutting it there changes nothing and keeps 0 times infinity away.
+    tau = _temperature(tau, x)
+    # Subtracting a constant of the row keeps x / tau in range. A weight below exp(-10000) is 0 in all types,
+    # so cutting there changes nothing and keeps infinities away.
     x = (x - closed.top(x.detach(), allowed)).clamp(min=torch.finfo(x.dtype).min).masked_fill(~allowed, 0.0)
-    return closed.SoftmaxTemperature.apply(x, tau.to(device=x.device, dtype=x.dtype), allowed).to(s.dtype)
+    x = torch.maximum(x, -1e4 * tau.detach())
+    return closed.softmax_temperature(x, tau, allowed).to(s.dtype)
 
 
 def _targets(y: Any, s: torch.Tensor) -> torch.Tensor:
@@ -149,13 +184,12 @@ def _targets(y: Any, s: torch.Tensor) -> torch.Tensor:
     if isinstance(y, torch.Tensor) and not (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool):
         check_same_shape("y (labels)", y.shape, "the rows of s", rows)
         wrong = (y < 0) | (y >= n)
-        if wrong.any():
-            at = _first(wrong)
-            raise RangeError(
-                f"y: expected labels from 0 to {n - 1}, got {y[at].item()} at index {at}; "
-                "no label is ignored: give a row of zeros as its target instead"
-            )
-        return (y.unsqueeze(-1) == torch.arange(n, device=y.device)).to(inside)
+        _refuse(wrong, y, f"y: expected {expected_labels(n)}", NO_LABEL_IGNORED)
+        one_hot = (y.unsqueeze(-1) == torch.arange(n, device=y.device)).to(inside)
+        return one_hot.masked_fill(wrong.unsqueeze(-1), torch.nan) if _unreadable(wrong) else one_hot
+    if not isinstance(y, torch.Tensor):
+        told = f"y: expected a torch tensor of float weights or integer labels, got {type(y).__name__}"
+        raise DtypeError(told)
     y = _float_tensor("y", y)
     if y.dtype not in (s.dtype, inside):
         raise DtypeError(f"y: expected {s.dtype} as s, or integer labels, got {y.dtype}")
@@ -172,7 +206,9 @@ def cross_entropy(
 ) -> Float[torch.Tensor, "*rows"]:
     """Return the cross-entropy of each row for any weights y, differentiable by the logits and by y.
 
-    Formula: loss = lse sum_j y_j - sum_j s_j y_j; ds = dloss (p sum_j y_j - y); dy = -dloss log p.
+    Formula: loss = lse sum_j y_j - sum_j s_j y_j; ds = dloss (p sum_j y_j - y); dy = -dloss log p. The loss
+    has the type of the logits, as torch's: in float16 one above 65504 is rounded to inf, while its gradient
+    stays right. Hand over the logits in float32 where that can happen.
 
     Raises: RangeError for a label outside 0..n-1, a target that is not finite, or weight on a masked key;
     else as `softmax`.
@@ -185,11 +221,8 @@ def cross_entropy(
     _check_impl(impl)
     allowed = _allowed(_float_tensor("s", s), mask)
     y = _targets(y, s)
-    for wrong, wanted in (
-        (~y.detach().isfinite(), "finite weights"),
-        ((y.detach() != 0.0) & ~allowed, "weight 0 on masked keys and logits of -inf"),
-    ):
-        if wrong.any():
-            at = _first(wrong)
-            raise RangeError(f"y: expected {wanted}, got {y.detach()[at].item()} at index {at}")
-    return closed.CrossEntropy.apply(_inside(s), y, allowed).to(s.dtype)
+    weight = y.detach()
+    _refuse(~weight.isfinite(), weight, "y: expected finite weights")
+    told = "y: expected weight 0 on masked keys and logits of -inf"
+    _refuse((weight != 0.0) & ~allowed, weight, told)
+    return closed.cross_entropy(_inside(s), y, allowed).to(s.dtype)

@@ -42,8 +42,8 @@ def softmax_naive_exp(s: np.ndarray) -> np.ndarray:
 
 
 def softmax_large_negative(s: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Add -1e9 instead of masking: a row without a key becomes a softmax over the forbidden keys."""
-    return reference.softmax(s + np.where(mask, 0.0, -1e9))
+    """Put -1e9 in place of what the mask forbids: a row without a key attends to all keys equally."""
+    return reference.softmax(np.where(mask, s, -1e9))
 
 
 def jacobian_from_inputs(s: np.ndarray) -> np.ndarray:
@@ -125,7 +125,7 @@ _ALL = (
     ),
     Mistake(
         id="softmax-mask-large-negative",
-        formula=r"p = \operatorname{softmax}(s - 10^9 (1 - \text{mask}))",
+        formula=r"p = \operatorname{softmax}(s'), \quad s'_j = s_j \text{ where allowed, else } -10^9",
         seen="The Annotated Transformer (harvardnlp/annotated-transformer), masked_fill with -1e9",
         check="empty-row",
         function=softmax_large_negative,

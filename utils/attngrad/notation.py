@@ -63,21 +63,22 @@ else:
 
 
 def first_index(where: Any) -> tuple[int, ...]:
-    """Return the first index (row-major) at which a boolean array is true."""
-    return tuple(int(k) for k in np.argwhere(where)[0])
+    """Return the first index (row-major) at which a boolean array or torch tensor is true."""
+    places = where.nonzero() if hasattr(where, "detach") else np.argwhere(where)
+    return tuple(int(k) for k in places[0])
 
 
 def float_array(name: str, x: Any, rank: int = 1) -> np.ndarray:
     """Return ``x`` as float64, refusing anything but a NumPy float array with at least ``rank`` axes.
 
-    Raises: DtypeError for another type, integers, booleans, complex or extended floats; ShapeError
-    for too few axes.
+    Raises: DtypeError for another type, a masked array (its mask would be lost), integers, booleans, complex
+    or extended floats; ShapeError for too few axes.
 
     >>> float_array("s", np.array([1, 2]))
     Traceback (most recent call last):
     attngrad.notation.DtypeError: s: expected an array of floats, got int64
     """
-    if not isinstance(x, np.ndarray | np.floating):
+    if not isinstance(x, np.ndarray | np.floating) or isinstance(x, np.ma.MaskedArray):
         raise DtypeError(f"{name}: expected a NumPy array of floats, got {type(x).__name__}")
     if x.dtype.kind != "f" or x.dtype.itemsize > 8:
         raise DtypeError(f"{name}: expected an array of floats, got {x.dtype}")
@@ -110,9 +111,11 @@ def mask_array(name: str, mask: Any, shape: Sequence[int]) -> np.ndarray:
     shape = tuple(shape)
     if mask is None:
         return np.ones(shape, dtype=bool)
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-        got = mask.dtype if isinstance(mask, np.ndarray) else type(mask).__name__
-        raise DtypeError(f"{name}: expected booleans (True: may attend), got {got}")
+    if not isinstance(mask, np.ndarray) or isinstance(mask, np.ma.MaskedArray):
+        got = type(mask).__name__
+        raise DtypeError(f"{name}: expected a NumPy array of booleans (True: may attend), got {got}")
+    if mask.dtype != np.bool_:
+        raise DtypeError(f"{name}: expected booleans (True: may attend), got {mask.dtype}")
     check_broadcasts(name, mask.shape, shape)
     return np.broadcast_to(mask, shape)
 
@@ -161,8 +164,31 @@ def integer(name: str, value: Any, least: int | None = None) -> int:
     return number
 
 
+def finite_number(name: str, value: Any) -> float:
+    """Return a finite number, or an array of no axes that holds one, as float.
+
+    Raises: DtypeError for what is no number; RangeError for NaN, infinity, or a number beyond the floats.
+
+    >>> finite_number("ttau", np.array(0.5))
+    0.5
+    """
+    told = type(value).__name__
+    if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):
+        told = f"an array of shape {value.shape} and {value.dtype}"
+        value = value.item() if value.ndim == 0 else value
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        raise DtypeError(f"{name}: expected a number, got {told}")
+    try:
+        number = float(value)
+    except OverflowError as error:
+        raise RangeError(f"{name}: expected a finite number, got one beyond the range of floats") from error
+    if not np.isfinite(number):
+        raise RangeError(f"{name}: expected a finite number, got {number}")
+    return number
+
+
 def positive_number(name: str, value: Any) -> float:
-    """Return a positive finite number as float.
+    """Return a positive finite number, or an array of no axes that holds one, as float.
 
     Raises: DtypeError for what is no number; RangeError for zero, a negative number, NaN or infinity.
 
@@ -170,9 +196,18 @@ def positive_number(name: str, value: Any) -> float:
     Traceback (most recent call last):
     attngrad.notation.RangeError: tau: expected a positive finite number, got 0.0
     """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-        raise DtypeError(f"{name}: expected a number, got {type(value).__name__}")
-    number = float(value)
-    if not (number > 0.0 and np.isfinite(number)):
+    try:
+        number = finite_number(name, value)
+    except RangeError as error:
+        raise RangeError(str(error).replace("a finite", "a positive finite")) from error
+    if not number > 0.0:
         raise RangeError(f"{name}: expected a positive finite number, got {number}")
     return number
+
+
+def expected_labels(n: int) -> str:
+    """Return which labels a row of n keys can have, as errors say it."""
+    return f"labels from 0 to {n - 1}" if n > 0 else "no label, since a row has no key"
+
+
+NO_LABEL_IGNORED = "; no label is ignored: give a row of zeros as its target instead"

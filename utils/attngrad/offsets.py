@@ -8,13 +8,18 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from attngrad.notation import Bool, Int, integer
+from attngrad.notation import Bool, Int, RangeError, integer
+
+_LARGEST = 2**61  # so that the sum of a position, a start and an offset fits into 64 bits
 
 
 def _sizes(N: SupportsIndex, M: SupportsIndex, query_start: SupportsIndex | None) -> tuple[int, int, int]:
     """Check the sizes and fill in the default alignment."""
     n_queries, n_keys = integer("N", N, least=0), integer("M", M, least=0)
     start = n_keys - n_queries if query_start is None else integer("query_start", query_start)
+    for name, size in (("N", n_queries), ("M", n_keys), ("query_start", start)):
+        if abs(size) > _LARGEST:
+            raise RangeError(f"{name}: expected an integer of at most 2^61 in size, got {size}")
     return n_queries, n_keys, start
 
 
@@ -25,7 +30,7 @@ def relative_offset(
 
     Formula: offset[i, j] = j - (i + query_start), with query_start = M - N by default.
 
-    Raises: DtypeError for what is no integer; RangeError for a negative size.
+    Raises: DtypeError for what is no integer; RangeError for a negative size, or one beyond 2^61.
 
     >>> relative_offset(2, 4)
     array([[-2, -1,  0,  1],

@@ -140,12 +140,15 @@ def norm_against_scale(
     The data holds ``scale``, ``norm`` and ``flat`` = 1/n, the norm of equal weights. For logits with one
     largest entry the norm goes to 0 as the scale grows.
 
-    Raises: RangeError for a scale that is not positive; else as `attngrad.reference.softmax`.
+    Raises: ShapeError unless s is one row and scales one list; RangeError for a scale that is not positive;
+    else as `attngrad.reference.softmax`.
     """
     import matplotlib.pyplot as plt
 
     s = np.array([2.0, 1.5, 0.0, -0.5, -1.0, -2.0]) if s is None else finite_array("s", s)
     scales = np.geomspace(1e-2, 1e2, 201) if scales is None else finite_array("scales", scales)
+    check_same_shape("s", s.shape, "one row", s.shape[-1:])
+    check_same_shape("scales", scales.shape, "one list", scales.shape[-1:])
     if not (scales > 0.0).all():
         raise RangeError(f"scales: expected positive numbers, got {scales.min()}")
     norm = spectral_norm(softmax(scales[:, None] * s))

@@ -5,8 +5,9 @@ A check that a gradient of zero would pass is an error, unless ``nonzero=False``
 """
 
 from attngrad.checks.budget import error_budget
-from attngrad.checks.compare import check_close, expect_error, format_value, report
+from attngrad.checks.compare import check_close
 from attngrad.checks.derivatives import check_adjoint, check_jvp, check_vjp
+from attngrad.checks.printing import expect_error, format_value, report
 from attngrad.checks.tolerances import STEP, TOLERANCES, UNIT_ROUNDOFF, Tolerance
 
 __all__ = [

@@ -1,43 +1,46 @@
 """Derivative checks: central differences of a frozen pairing, and the adjoint identity."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from attngrad.checks.compare import as_numpy, check_not_vacuous
+from attngrad.checks.calls import call_on_copies, check_number, check_results, labelled, several
+from attngrad.checks.compare import check_not_vacuous
 from attngrad.checks.tolerances import STEP, TOLERANCES
-from attngrad.notation import DtypeError, RangeError
+from attngrad.notation import DtypeError, RangeError, integer
 
 Arrays = Sequence[np.ndarray] | np.ndarray
+RTOL = TOLERANCES["difference"].rtol
 
 
-def _inputs(inputs: Arrays) -> tuple[np.ndarray, ...]:
-    """Return the inputs as a tuple of float64 arrays; a single array stands for one input."""
-    inputs = (inputs,) if isinstance(inputs, np.ndarray) else tuple(inputs)
-    for k, x in enumerate(inputs):
-        if not isinstance(x, np.ndarray) or x.dtype != np.float64:
-            got = getattr(x, "dtype", type(x).__name__)
-            raise DtypeError(f"input {k}: expected a float64 array, got {got}")
-    return inputs
+@dataclass(frozen=True)
+class _Tested:
+    """A function under test at its inputs: what it returns there, and where that is finite."""
 
+    name: str
+    function: Callable[..., Any]
+    inputs: tuple[np.ndarray, ...]
+    outputs: tuple[np.ndarray, ...]
+    finite: tuple[np.ndarray, ...]
 
-def _several(result: Any) -> tuple[np.ndarray, ...]:
-    """Return one result or several as a tuple of arrays."""
-    return tuple(map(as_numpy, result)) if isinstance(result, tuple | list) else (as_numpy(result),)
+    def moved(self, directions: Sequence[np.ndarray], step: float) -> list[np.ndarray]:
+        """Return the outputs at inputs moved by a step, 0 where the output is infinite, a constant."""
+        inputs = [np.asarray(x + step * t) for x, t in zip(self.inputs, directions, strict=True)]
+        results = _values(self.name, self.function, inputs)
+        shapes = [(y.shape, out.shape) for y, out in zip(results, self.outputs, strict=False)]
+        if len(results) != len(self.outputs) or any(got != want for got, want in shapes):
+            raise AssertionError(f"{self.name}: the function returns other shapes a step beside the inputs")
+        for y, out, finite in zip(results, self.outputs, self.finite, strict=True):
+            if not np.where(finite, np.isfinite(y), y == out).all():
+                raise AssertionError(f"{self.name}: other outputs are infinite a step beside the inputs")
+        return [np.where(finite, y, 0.0) for y, finite in zip(results, self.finite, strict=True)]
 
-
-def _moved(inputs: tuple[np.ndarray, ...], directions: Sequence[np.ndarray], step: float) -> list[np.ndarray]:
-    """Return the inputs moved by a step along the directions."""
-    return [np.asarray(x + step * t) for x, t in zip(inputs, directions, strict=True)]
-
-
-def _value(name: str, f: Callable, inputs: Sequence[np.ndarray]) -> np.ndarray:
-    """Return f as a float64 array, refusing a NaN."""
-    out = np.asarray(as_numpy(f(*inputs)), dtype=np.float64)
-    if np.isnan(out).any():
-        raise AssertionError(f"{name}: the function itself returned a NaN")
-    return out
+    def difference(self, directions: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the central difference of each output along the directions."""
+        above, below = self.moved(directions, STEP), self.moved(directions, -STEP)
+        return [np.asarray((high - low) / (2.0 * STEP)) for high, low in zip(above, below, strict=True)]
 
 
 def check_vjp(
@@ -54,29 +57,27 @@ def check_vjp(
 
     Formula: (<u, f(x + h t)> - <u, f(x - h t)>) / 2h = <vjp(x, u), t> for random u and t, with each input
     moved on its own, to 1e-6 of the larger of |derivative| and |<u, f(x)>|. Infinite outputs are taken as
-    constant. Returns one line that says what was compared.
+    constant. Where f returns a tuple, vjp takes one cotangent for each output, and each output is also
+    checked with the cotangents of the others at 0. Functions are called on copies of the arrays.
 
-    Raises: AssertionError for a wrong shape or value, a NaN, or where zero would pass and nonzero is True.
+    Returns one line that says what was compared.
+
+    Raises: AssertionError for a wrong shape or value, a NaN, an argument that was changed, or where zero
+    would pass and nonzero is True; DtypeError for what is not real numbers; RangeError without an input.
 
     >>> check_vjp(np.sin, lambda x, u: np.cos(x) * u, np.array([0.3, 2.0]), name="sine")
     'sine: 3 random directions agree with central differences within 1e-6'
     """
-    inputs, out, finite = _prepared(name, f, inputs, trials)
+    tested = _tested(name, f, inputs, trials)
     rng = np.random.default_rng(seed)
-    seen = np.zeros((len(inputs), 2))  # the largest derivative of each input, and the widest bound
+    seen = np.zeros((len(tested.inputs), 2))  # the largest derivative of each input, and the widest bound
     for _ in range(trials):
-        u = rng.standard_normal(out.shape)
-        cotangents = _several(vjp(*inputs, u))
-        _check_results(name, cotangents, inputs, "input")
-        loss = float((np.where(finite, out, 0.0) * u).sum())
-        for k, x in enumerate(inputs):
-            directions = [np.zeros_like(y) for y in inputs]
-            directions[k] = t = np.asarray(rng.standard_normal(x.shape))
-            change = _difference(name, f, inputs, directions, finite)
-            numeric, claimed = float((u * change).sum()), float((cotangents[k] * t).sum())
-            bound = TOLERANCES["difference"].rtol * max(abs(numeric), abs(loss))
-            _check_number(f"{name}, input {k}", claimed, numeric, bound)
-            seen[k] = np.maximum(seen[k], (abs(numeric), bound))
+        cotangents = [np.asarray(rng.standard_normal(out.shape)) for out in tested.outputs]
+        directions = [np.asarray(rng.standard_normal(x.shape)) for x in tested.inputs]
+        changes = [tested.difference(_alone(directions, k)) for k in range(len(directions))]
+        seen = np.maximum(seen, _compare_pairing(tested, name, vjp, cotangents, directions, changes))
+        for label, alone in _one_by_one(name, cotangents):
+            _compare_pairing(tested, label, vjp, alone, directions, changes)
     for k, (largest, widest) in enumerate(seen if nonzero else ()):
         check_not_vacuous(f"{name}, input {k}", largest, widest)
     return f"{name}: {trials} random directions agree with central differences within 1e-6"
@@ -95,28 +96,25 @@ def check_jvp(
     """Check ``jvp(*inputs, *tangents)`` entry by entry against central differences along random tangents.
 
     Formula: (f(x + h t) - f(x - h t)) / 2h = jvp(x, t), to 1e-6 of the larger of the largest |derivative|
-    and the largest |f(x)|. Infinite outputs are taken as constant.
+    and the largest |f(x)|, for each output on its own. Infinite outputs are taken as constant. Where f
+    returns a tuple, jvp returns one tangent for each output. Functions are called on copies of the arrays.
 
     Raises: as `check_vjp`.
 
     >>> check_jvp(np.sin, lambda x, t: np.cos(x) * t, np.array([0.3, 2.0]), name="sine")
     'sine: 3 random directions agree with central differences within 1e-6'
     """
-    inputs, out, finite = _prepared(name, f, inputs, trials)
+    tested = _tested(name, f, inputs, trials)
     rng = np.random.default_rng(seed)
-    largest = widest = 0.0
+    seen = np.zeros((len(tested.outputs), 2))  # the largest derivative of each output, and the widest bound
     for _ in range(trials):
-        tangents = [rng.standard_normal(x.shape) for x in inputs]
-        claimed = _several(jvp(*inputs, *tangents))
-        _check_results(name, claimed, (out,), "output")
-        numeric = _difference(name, f, inputs, tangents, finite)
-        size = np.abs(numeric).max(initial=0.0)
-        bound = TOLERANCES["difference"].rtol * max(size, np.abs(out[finite]).max(initial=0.0))
-        for at in np.ndindex(out.shape):
-            _check_number(f"{name}, output {at}", float(claimed[0][at]), float(numeric[at]), bound)
-        largest, widest = max(largest, size), max(widest, bound)
-    if nonzero:
-        check_not_vacuous(name, largest, widest)
+        tangents = [np.asarray(rng.standard_normal(x.shape)) for x in tested.inputs]
+        arguments = [*labelled("input", tested.inputs), *labelled("tangent", tangents)]
+        claimed = several(name, call_on_copies(name, jvp, arguments), "output")
+        check_results(name, claimed, tested.outputs, "output")
+        seen = np.maximum(seen, _compare_entries(tested, claimed, tested.difference(tangents)))
+    for k, (largest, widest) in enumerate(seen if nonzero else ()):
+        check_not_vacuous(_output(tested, k, ""), largest, widest)
     return f"{name}: {trials} random directions agree with central differences within 1e-6"
 
 
@@ -134,66 +132,105 @@ def check_adjoint(
 
     Formula: |<u, apply(t)> - <transpose(u), t>| <= 1e-12 times the sum of the absolute terms of both.
 
-    Raises: AssertionError for a wrong shape or value, or where zero maps would pass and nonzero is True.
+    Raises: AssertionError for a wrong shape or value, an argument that was changed, or where zero maps
+    would pass and nonzero is True.
 
     >>> A = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     >>> check_adjoint(lambda t: A @ t, lambda u: A.T @ u, (3,), (2,), name="matrix")
     'matrix: <u, J t> = <J^T u, t> within 1e-12'
     """
     rng = np.random.default_rng(seed)
-    t, u = rng.standard_normal(tuple(tangent_shape)), rng.standard_normal(tuple(cotangent_shape))
-    forward, backward = _several(apply(t)), _several(transpose(u))
-    _check_results(name, forward, (u,), "output")
-    _check_results(name, backward, (t,), "input")
+    t = np.asarray(rng.standard_normal(tuple(tangent_shape)))
+    u = np.asarray(rng.standard_normal(tuple(cotangent_shape)))
+    forward = several(name, call_on_copies(name, apply, [("t", t)]), "output")
+    backward = several(name, call_on_copies(name, transpose, [("u", u)]), "input")
+    check_results(name, forward, (u,), "output")
+    check_results(name, backward, (t,), "input")
     left, right = u * forward[0], t * backward[0]
     bound = TOLERANCES["float64"].atol * float(np.abs(left).sum() + np.abs(right).sum())
-    _check_number(name, float(left.sum()), float(right.sum()), bound)
+    check_number(name, float(left.sum()), float(right.sum()), bound)
     if nonzero:
         check_not_vacuous(name, abs(float(right.sum())), bound)
     return f"{name}: <u, J t> = <J^T u, t> within 1e-12"
 
 
-def _prepared(
-    name: str, f: Callable, inputs: Arrays, trials: int
-) -> tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]:
-    """Return the inputs as float64 arrays, f at them, and where f is finite; require a trial."""
-    if trials < 1:
-        raise RangeError(f"trials: expected at least 1, got {trials}")
-    inputs = _inputs(inputs)
-    out = _value(name, f, inputs)
-    return inputs, out, np.asarray(np.isfinite(out))
+def _tested(name: str, f: Callable, inputs: Arrays, trials: int) -> _Tested:
+    """Return f at its inputs, a tuple of float64 arrays or one array; require an input and a trial."""
+    integer("trials", trials, least=1)
+    inputs = (inputs,) if isinstance(inputs, np.ndarray) else tuple(inputs)
+    if not inputs:
+        raise RangeError("inputs: expected at least one array, got none")
+    for k, x in enumerate(inputs):
+        if not isinstance(x, np.ndarray) or isinstance(x, np.ma.MaskedArray) or x.dtype != np.float64:
+            plain = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
+            got = x.dtype if plain else type(x).__name__
+            raise DtypeError(f"input {k}: expected a float64 array, got {got}")
+    outputs = _values(name, f, inputs)
+    return _Tested(name, f, inputs, outputs, tuple(np.asarray(np.isfinite(out)) for out in outputs))
 
 
-def _difference(
-    name: str,
-    f: Callable,
-    inputs: tuple[np.ndarray, ...],
+def _values(name: str, f: Callable, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Return the outputs of f as float64 arrays, refusing a NaN."""
+    outputs = several(name, call_on_copies(name, f, labelled("input", inputs)), "output of the function")
+    if any(np.isnan(out).any() for out in outputs):
+        raise AssertionError(f"{name}: the function itself returned a NaN")
+    return outputs
+
+
+def _alone(arrays: Sequence[np.ndarray], k: int) -> list[np.ndarray]:
+    """Return the arrays with all but one of them at 0."""
+    return [x if m == k else np.zeros_like(x) for m, x in enumerate(arrays)]
+
+
+def _one_by_one(name: str, cotangents: Sequence[np.ndarray]) -> Iterator[tuple[str, list[np.ndarray]]]:
+    """Yield the cotangents with all but one at 0, named by their output, where there are several."""
+    for k in range(len(cotangents) if len(cotangents) > 1 else 0):
+        yield f"{name}, output {k}", _alone(cotangents, k)
+
+
+def _pairing(cotangents: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> float:
+    """Return the sum of the products of cotangents and values, over all outputs."""
+    return sum(float((u * y).sum()) for u, y in zip(cotangents, values, strict=True))
+
+
+def _compare_pairing(
+    tested: _Tested,
+    label: str,
+    vjp: Callable,
+    cotangents: Sequence[np.ndarray],
     directions: Sequence[np.ndarray],
-    finite: np.ndarray,
+    changes: Sequence[Sequence[np.ndarray]],
 ) -> np.ndarray:
-    """Return the central difference of f along the directions, 0 at outputs that are infinite."""
-    above = _value(name, f, _moved(inputs, directions, STEP))
-    below = _value(name, f, _moved(inputs, directions, -STEP))
-    return (np.where(finite, above, 0.0) - np.where(finite, below, 0.0)) / (2.0 * STEP)
+    """Compare vjp with the changes along each input; return the derivative and the bound of each input."""
+    arguments = [*labelled("input", tested.inputs), *labelled("cotangent", cotangents)]
+    claimed = several(label, call_on_copies(label, vjp, arguments), "input")
+    check_results(label, claimed, tested.inputs, "input")
+    outputs = [np.where(finite, out, 0.0) for out, finite in zip(tested.outputs, tested.finite, strict=True)]
+    loss, found = _pairing(cotangents, outputs), []
+    for k, (result, t) in enumerate(zip(claimed, directions, strict=True)):
+        numeric = _pairing(cotangents, changes[k])
+        bound = RTOL * max(abs(numeric), abs(loss))
+        check_number(f"{label}, input {k}", float((result * t).sum()), numeric, bound)
+        found.append((abs(numeric), bound))
+    return np.array(found)
 
 
-def _check_results(
-    name: str, results: tuple[np.ndarray, ...], like: Sequence[np.ndarray], what: str
-) -> None:
-    """Require as many results as arrays in ``like``, of their shapes and finite."""
-    if len(results) != len(like):
-        raise AssertionError(f"{name}: got {len(results)} results for {len(like)} arrays of {what}")
-    for k, (result, x) in enumerate(zip(results, like, strict=True)):
-        if result.shape != x.shape:
-            raise AssertionError(f"{name}: got shape {result.shape} for {what} {k} of shape {x.shape}")
-        if not np.isfinite(result).all():
-            raise AssertionError(f"{name}: got a NaN or an infinity for {what} {k}")
+def _output(tested: _Tested, k: int, at: Any) -> str:
+    """Return the name by which an error calls an entry of an output."""
+    if len(tested.outputs) > 1:
+        return f"{tested.name}, output {k} {at}".rstrip()
+    return f"{tested.name}, output {at}" if at != "" else tested.name
 
 
-def _check_number(name: str, claimed: float, numeric: float, bound: float) -> None:
-    """Require two numbers to agree within a bound."""
-    if not abs(claimed - numeric) <= bound:
-        raise AssertionError(
-            f"{name}: claimed {claimed:.5g}, want {numeric:.5g}; "
-            f"error {abs(claimed - numeric):.1e} exceeds {bound:.1e}"
-        )
+def _compare_entries(
+    tested: _Tested, claimed: Sequence[np.ndarray], numeric: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Compare tangents entry by entry; return the largest derivative and the bound of each output."""
+    found = []
+    for k, (got, want) in enumerate(zip(claimed, numeric, strict=True)):
+        size = float(np.abs(want).max(initial=0.0))
+        bound = RTOL * max(size, float(np.abs(tested.outputs[k][tested.finite[k]]).max(initial=0.0)))
+        for at in np.ndindex(want.shape):
+            check_number(_output(tested, k, at), float(got[at]), float(want[at]), bound)
+        found.append((size, bound))
+    return np.array(found)

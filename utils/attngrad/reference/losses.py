@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 
 from attngrad.notation import (
+    NO_LABEL_IGNORED,
     Bool,
     DtypeError,
     Float,
     Int,
     RangeError,
     check_same_shape,
+    expected_labels,
     finite_array,
     first_index,
     mask_array,
@@ -91,16 +93,16 @@ def log_softmax_jvp(
 
 def _targets(y: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return targets as weights of the given shape: floats as they are, integer labels as one-hot rows."""
+    if isinstance(y, np.ma.MaskedArray):
+        raise DtypeError("y: expected a plain array, got a masked array, whose mask would be lost")
     if isinstance(y, np.ndarray | np.integer) and y.dtype.kind in "iu":
         labels, n = np.asarray(y), shape[-1]
         check_same_shape("y (labels)", labels.shape, "the rows of s", shape[:-1])
         wrong = (labels < 0) | (labels >= n)
         if wrong.any():
             at = first_index(wrong)
-            raise RangeError(
-                f"y: expected labels from 0 to {n - 1}, got {labels[at]} at index {at}; "
-                "no label is ignored: give a row of zeros as its target instead"
-            )
+            told = f"y: expected {expected_labels(n)}, got {labels[at]} at index {at}"
+            raise RangeError(told + NO_LABEL_IGNORED)
         return (labels[..., None] == np.arange(n)).astype(np.float64)
     if not isinstance(y, np.ndarray) or y.dtype.kind != "f":
         got = y.dtype if isinstance(y, np.ndarray) else type(y).__name__
@@ -138,7 +140,7 @@ def cross_entropy(
     logits, allowed = checked_logits(s, mask)
     y = _targets(y, logits.shape)
     _refuse((y != 0.0) & ~allowed, y, "masked keys and logits of -inf")
-    log_p = log_softmax(logits, allowed)
+    log_p = log_softmax(logits)
     # A target of 0 may meet a log-weight of -inf: on a masked key, or beyond the range of floats.
     return np.asarray(-(y * np.where(y != 0.0, log_p, 0.0)).sum(axis=-1))
 
@@ -147,15 +149,17 @@ def cross_entropy_vjp(
     p: Float[np.ndarray, "*rows n"],
     y: Float[np.ndarray, "*rows n"] | Int[np.ndarray, "*rows"],
     dloss: Float[np.ndarray, "*rows"],
+    mask: Bool[np.ndarray, "..."] | None = None,
 ) -> Float[np.ndarray, "*rows n"]:
     r"""Return the cotangent of the logits for one cotangent per row.
 
-    Formula: ds_i = dloss (p_i sum_j y_j - y_i), which is p - y only where y sums to one.
+    Formula: ds_i = dloss (p_i sum_j y_j - y_i), which is p - y only where y sums to one. Give the mask with
+    which p was formed: p alone cannot tell a masked key from one whose weight underflows to 0.
 
     Derived in: eq-cross-entropy.
 
-    Raises: ShapeError naming both shapes where they differ; RangeError for a label outside 0..n-1 or
-    weight in a row without a key.
+    Raises: ShapeError naming both shapes where they differ; RangeError for a label outside 0..n-1, or
+    weight on a masked key or in a row without a key.
 
     >>> cross_entropy_vjp(np.array([0.25, 0.75]), np.array([2.0, 0.0]), np.array(1.0))
     array([-1.5,  1.5])
@@ -165,4 +169,5 @@ def cross_entropy_vjp(
     dloss = finite_array("dloss", dloss, rank=0)
     check_same_shape("dloss", dloss.shape, "the rows of p", p.shape[:-1])
     _refuse((y != 0.0) & ~_live(p, None), y, "a row without a key")
+    _refuse((y != 0.0) & ~_live(p, mask), y, "masked keys")
     return dloss[..., None] * (p * y.sum(axis=-1, keepdims=True) - y)

@@ -2,12 +2,24 @@
 
 import numpy as np
 
-from attngrad.notation import Bool, Float, check_same_shape, finite_array, float_array, positive_number
+from attngrad.notation import (
+    Bool,
+    Float,
+    RangeError,
+    check_same_shape,
+    finite_array,
+    finite_number,
+    first_index,
+    float_array,
+    positive_number,
+)
 from attngrad.reference.softmax import checked_logits, shifted_logits, softmax, softmax_jvp, softmax_vjp
 
 
 def softmax_temperature(
-    s: Float[np.ndarray, "*rows n"], tau: float, mask: Bool[np.ndarray, "..."] | None = None
+    s: Float[np.ndarray, "*rows n"],
+    tau: float | Float[np.ndarray, ""],
+    mask: Bool[np.ndarray, "..."] | None = None,
 ) -> Float[np.ndarray, "*rows n"]:
     r"""Return the softmax of s / tau: sharper for a small temperature, flatter for a large one.
 
@@ -21,14 +33,21 @@ def softmax_temperature(
     array([0.25, 0.75])
     """
     tau = positive_number("tau", tau)
-    logits, allowed = checked_logits(s, mask)
+    logits, _ = checked_logits(s, mask)
     # Shifting before dividing keeps s / tau from overflowing where it would be the largest of its row.
     with np.errstate(over="ignore"):
-        return softmax(shifted_logits(logits)[0] / tau, allowed)
+        return softmax(shifted_logits(logits)[0] / tau)
 
 
 def _centred(p: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """Return the logits minus the largest weighted one of their row, and 0 where the weight is 0."""
+    """Return the logits minus the largest weighted one of their row, and 0 where the weight is 0.
+
+    Raises: RangeError naming the first logit that is not finite although its key has weight.
+    """
+    wrong = (p > 0.0) & ~np.isfinite(s)
+    if wrong.any():
+        at = first_index(wrong)
+        raise RangeError(f"s: expected finite logits where p > 0, got {s[at]} at index {at}")
     shifted, _ = shifted_logits(np.where(p > 0.0, s, -np.inf))
     return np.where(p > 0.0, shifted, 0.0)
 
@@ -36,7 +55,7 @@ def _centred(p: np.ndarray, s: np.ndarray) -> np.ndarray:
 def softmax_temperature_vjp(
     p: Float[np.ndarray, "*rows n"],
     s: Float[np.ndarray, "*rows n"],
-    tau: float,
+    tau: float | Float[np.ndarray, ""],
     dp: Float[np.ndarray, "*rows n"],
 ) -> tuple[Float[np.ndarray, "*rows n"], float]:
     r"""Return the cotangents of the logits and of the temperature, which all rows share.
@@ -45,7 +64,7 @@ def softmax_temperature_vjp(
 
     Derived in: eq-temperature, eq-temperature-derivative.
 
-    Raises: as `softmax_vjp` and `softmax_temperature`.
+    Raises: as `softmax_vjp` and `softmax_temperature`; RangeError for a logit that is not finite where p > 0.
 
     >>> p, s = np.array([0.25, 0.75]), np.array([0.0, 2.0 * np.log(3.0)])
     >>> ds, dtau = softmax_temperature_vjp(p, s, 2.0, np.array([1.0, 0.0]))
@@ -56,17 +75,18 @@ def softmax_temperature_vjp(
     p, s = finite_array("p", p), float_array("s", s)
     check_same_shape("s", s.shape, "p", p.shape)
     through_softmax = softmax_vjp(p, dp)
-    # A row of g sums to zero, so s may be shifted within a row.
-    dtau = -(through_softmax * _centred(p, s)).sum() / tau**2
+    # A row of g sums to zero, so s may be shifted within a row. The square of tau could leave the range of
+    # floats; a shifted logit over tau is the logarithm of a quotient of weights.
+    dtau = -(through_softmax * (_centred(p, s) / tau)).sum() / tau
     return through_softmax / tau, float(dtau)
 
 
 def softmax_temperature_jvp(
     p: Float[np.ndarray, "*rows n"],
     s: Float[np.ndarray, "*rows n"],
-    tau: float,
+    tau: float | Float[np.ndarray, ""],
     ts: Float[np.ndarray, "*rows n"],
-    ttau: float,
+    ttau: float | Float[np.ndarray, ""],
 ) -> Float[np.ndarray, "*rows n"]:
     r"""Return the tangent of the weights for tangents of the logits and of the temperature.
 
@@ -74,14 +94,14 @@ def softmax_temperature_jvp(
 
     Derived in: eq-temperature, eq-temperature-derivative.
 
-    Raises: as `softmax_temperature_vjp`.
+    Raises: as `softmax_temperature_vjp`; DtypeError or RangeError unless ttau is one finite number.
 
     >>> p, s = np.array([0.25, 0.75]), np.array([0.0, 2.0 * np.log(3.0)])
     >>> softmax_temperature_jvp(p, s, 2.0, np.array([1.0, 0.0]), 0.0)
     array([ 0.09375, -0.09375])
     """
-    tau = positive_number("tau", tau)
+    tau, ttau = positive_number("tau", tau), finite_number("ttau", ttau)
     p, s, ts = finite_array("p", p), float_array("s", s), finite_array("ts", ts)
     check_same_shape("s", s.shape, "p", p.shape)
     check_same_shape("ts", ts.shape, "p", p.shape)
-    return softmax_jvp(p, ts / tau - _centred(p, s) * (ttau / tau**2))
+    return softmax_jvp(p, ts / tau - (_centred(p, s) / tau) * (ttau / tau))
