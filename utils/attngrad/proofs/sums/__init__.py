@@ -6,7 +6,10 @@ and logarithms, ``spans`` the ranges, ``reading`` the way from SymPy and back. S
 """
 
 from .nodes import Norm2, Partial
-from .normal import CannotDecide, PowerRule, RowSumRule, Rule, Scope, SumRule, is_zero, normal_form
+from .normal import is_zero, normal_form
+from .rules import PowerRule, RowSumRule, Rule, SumRule
+from .spans import Scope
+from .terms import CannotDecide
 
 __all__ = [
     "CannotDecide",

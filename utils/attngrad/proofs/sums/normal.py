@@ -16,24 +16,10 @@ from typing import Any
 from sympy import Expr, sympify
 
 from .algebra import Algebra
-from .nodes import Norm2, Partial
 from .reading import expression, terms_of
-from .rules import PowerRule, RowSumRule, Rule, SumRule
+from .rules import Rule
 from .spans import Scope
-from .terms import Atom, CannotDecide, Number, Poly, Term, letters, product
-
-__all__ = [
-    "CannotDecide",
-    "Norm2",
-    "Partial",
-    "PowerRule",
-    "RowSumRule",
-    "Rule",
-    "Scope",
-    "SumRule",
-    "is_zero",
-    "normal_form",
-]
+from .terms import Atom, Number, Poly, Term, letters, product
 
 ROUNDS = 4
 
@@ -64,6 +50,7 @@ def normal_form(expr: Any, scope: Scope, rules: tuple[Rule, ...] = ()) -> Expr:
     index, and for every kind of expression that the normal form does not cover; TypeError for no expression
     or scope.
 
+    >>> from sympy import IndexedBase, KroneckerDelta, Sum, Symbol
     >>> from sympy import IndexedBase, KroneckerDelta, Sum, Symbol
     >>> i, j = Symbol('i', integer=True), Symbol('j', integer=True)
     >>> n, x = Symbol('n', integer=True, positive=True), IndexedBase('x')
