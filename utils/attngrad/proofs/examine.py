@@ -179,7 +179,7 @@ def _judge_mutant(chapter, formulas, claim, context, original, mutant) -> Verdic
     except ReadError as error:
         return Verdict("REFUSED", str(error))
     if context is not None:
-        return judge(context, claim, mutant)
+        return judge(context, claim, mutant, cross_check=False)
     if isinstance(claim, (Definition, Hypothesis)):
         return _mutated_definition(chapter, formulas, claim, mutant)
     return verdict(chapter, formulas, claim, mutant)

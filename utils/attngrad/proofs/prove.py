@@ -8,11 +8,11 @@ from functools import cached_property
 
 from sympy import Expr, Indexed, IndexedBase, Pow, Sum, Symbol
 
-from .claim import Chapter, Claim, Hypothesis, LedgerError, Wrong
+from .claim import Chapter, Claim, Hypothesis, Identity, LedgerError, Wrong
 from .derive import Definition, Deriver, indices_of, name_of
 from .page import Display
 from .read import ReadError, Reading, Statement, Table, read
-from .sums import CannotDecide, PowerRule, RowSumRule, Scope, SumRule, is_zero
+from .sums import CannotDecide, Partial, PowerRule, RowSumRule, Scope, SumRule, is_zero
 from .witness import Case, describe, places, search
 
 
@@ -70,6 +70,7 @@ class Context:
         self.sizes = getattr(claim, "sizes", ()) or chapter.sizes
         uses, assumes = chapter.closure(claim)
         self.definitions: dict[str, Definition] = {}
+        self.names: dict[str, str] = {}
         ranges = dict(self.table.scope().ranges)
         for label in uses:
             reading = read(text_of(formulas, label), self.table)
@@ -80,6 +81,10 @@ class Context:
                     f"{claim.label}: {definition.name} is defined twice, the second time by {label}"
                 )
             self.definitions[definition.name] = definition
+            self.names[label] = definition.name
+        self.lemmas = [label for label in uses if isinstance(chapter[label], Identity)]
+        for label in self.lemmas:
+            self._check_lemma(chapter, formulas, label)
         _refuse_circles(claim.label, self.definitions)
         self.scope = Scope(ranges)
         self.hypotheses: list[tuple[Hypothesis, Statement]] = []
@@ -89,6 +94,13 @@ class Context:
             for statement in reading.statements:
                 self.hypotheses.append((chapter[label], statement))
                 self._assumed.append(rule_of(label, statement, reading, self.table))
+
+    def _check_lemma(self, chapter: Chapter, formulas: Mapping[str, Display], label: str) -> None:
+        """A lemma holds for names as they were when it was proved: no other definition may be in force."""
+        for other in set(chapter.closure(chapter[label])[0]) - set(self.names):
+            name = definition_of(other, read(text_of(formulas, other), self.table), self.table).name
+            if name in self.definitions and name != self.names[label]:
+                raise LedgerError(f"{label} was proved with {name} from {other}; here it is another {name}")
 
     def rules(self, deriver: Deriver) -> tuple:
         """Return the rewriting rules: rows of a softmax sum to one, and what is assumed."""
@@ -182,16 +194,31 @@ def text_of(formulas: Mapping[str, Display], label: str) -> str:
     return formulas[label].tex
 
 
-def judge(context: Context, claim: Claim, tex: str) -> Verdict:
+def judge(context: Context, claim: Claim, tex: str, cross_check: bool = True) -> Verdict:
     """Judge a formula in the place of a claim: the printed one, a mutant, a mistake, an answer.
 
     A formula that is shown as wrong is read as a quotation: a letter may be free and bound at once.
+    With ``cross_check`` a counterexample does not count where the prover proves the same formula.
     """
     try:
         reading = read(tex, context.table, quote=isinstance(claim, Wrong))
     except ReadError as error:
         return Verdict("REFUSED", str(error))
-    return judge_reading(context, reading)
+    verdict = judge_reading(context, reading)
+    if cross_check and verdict.word == "REFUTED" and _all_proved(context, reading)[0]:
+        return Verdict("UNDECIDED", f"the prover proves what the oracle refutes {verdict.detail}")
+    return verdict
+
+
+def _all_proved(context: Context, reading: Reading) -> tuple[bool, str]:
+    """Say whether every line is proved, and why not."""
+    for line, statement in enumerate(reading.statements, start=1):
+        try:
+            if not context.proves(statement, reading.scope):
+                return False, f"line {line} is neither proved nor refuted"
+        except CannotDecide as reason:
+            return False, f"line {line}: {reason}"
+    return True, ""
 
 
 def judge_reading(context: Context, reading: Reading) -> Verdict:
@@ -202,17 +229,16 @@ def judge_reading(context: Context, reading: Reading) -> Verdict:
     """
     if any(s.relation != "=" for s in reading.statements):
         return Verdict("REFUSED", "an equation is expected")
+    if context.lemmas and any(side.has(Partial) for s in reading.statements for side in (s.lhs, s.rhs)):
+        return Verdict("REFUSED", f"a derivative on the ground of a lemma, {context.lemmas[0]}")
     found = search(context.case, reading.statements, reading.scope.ranges)
     if found.witness:
         return Verdict("REFUTED", describe(found.witness), found.witness)
     if found.gap:
         return Verdict("UNDECIDED", f"not evaluated everywhere: {found.gap}")
-    for line, statement in enumerate(reading.statements, start=1):
-        try:
-            if not context.proves(statement, reading.scope):
-                return Verdict("UNDECIDED", f"line {line} is neither proved nor refuted")
-        except CannotDecide as reason:
-            return Verdict("UNDECIDED", f"line {line}: {reason}")
+    proved, why = _all_proved(context, reading)
+    if not proved:
+        return Verdict("UNDECIDED", why)
     if context.at:
         sizes = ", ".join(f"{k} = {v}" for k, v in context.at.items())
         return Verdict("EXACT", f"worked instance, {sizes}")

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import product
 from random import Random
 
-from sympy import Add, Expr, Indexed, IndexedBase, Integer, Symbol, exp, log
+from sympy import Expr, Indexed, IndexedBase, Integer, Mul, Symbol, exp, log
 
 from .claim import Hypothesis, LedgerError
 from .derive import Definition, name_of
@@ -55,12 +55,21 @@ def exponential_models(expressions: Sequence[Expr]) -> tuple[str, ...]:
     """Return the models in which these expressions may be evaluated, the one with small numbers first.
 
     With exp as ``2**x`` on integers every relation between exponentials holds, and fractions stay
-    small. Independent values for different exponentials reach further, but are sound only where no
-    such relation is used: not with a logarithm, nor with the exponential of a sum.
+    small. Independent values for different exponentials reach further, but hold only where no such
+    relation can be used: no logarithm, and every exponent an entry of one array, times one factor.
     """
-    if any(e.has(log) or any(isinstance(x.args[0], Add) for x in e.atoms(exp)) for e in expressions):
-        return ("powers",)
-    return "powers", "formal"
+    powers = {x.args[0] for e in expressions for x in e.atoms(exp)}
+    kinds = {_entry_times_factor(power) for power in powers}
+    free = len(kinds) <= 1 and None not in kinds and not any(e.has(log) for e in expressions)
+    return ("powers", "formal") if free else ("powers",)
+
+
+def _entry_times_factor(power: Expr) -> tuple[str, Expr] | None:
+    """Return the array and the factor of an exponent such as ``s_i / tau``, or None for another form."""
+    entries = [f for f in Mul.make_args(power) if isinstance(f, Indexed)]
+    if len(entries) != 1:
+        return None
+    return str(entries[0].base), power / entries[0]
 
 
 def _world(case: Case, named: Mapping[str, int], seed: int, model: str) -> tuple[Mapping[Symbol, int], World]:
@@ -83,7 +92,11 @@ def _world(case: Case, named: Mapping[str, int], seed: int, model: str) -> tuple
     )
     for hypothesis, statement in case.hypotheses:
         for at in places(statement, case.ranges, sizes):
-            if world.value(statement.lhs, at) != world.value(statement.rhs, at):
+            try:
+                holds = world.value(statement.lhs, at) == world.value(statement.rhs, at)
+            except (ValueError, ZeroDenominator) as reason:
+                raise BadPlant(f"{hypothesis.label} cannot be evaluated: {reason}") from None
+            if not holds:
                 raise BadPlant(f"{hypothesis.label}: the numbers planted for it do not satisfy it as printed")
     return sizes, world
 
@@ -92,8 +105,10 @@ def places(statement: Statement, ranges: Mapping, sizes: Mapping[Symbol, int]) -
     """Yield every value of the free index letters of an equation."""
     letters = (statement.lhs.free_symbols | statement.rhs.free_symbols) & set(ranges)
     order = sorted((x for x in letters if isinstance(x, Symbol)), key=str)
-    bounds = [tuple(int(b.subs(sizes)) for b in ranges[x]) for x in order]
-    for at in product(*[range(low, high + 1) for low, high in bounds]):
+    bounds = [tuple(b.subs(sizes) for b in ranges[x]) for x in order]
+    if unknown := {str(s) for pair in bounds for b in pair for s in b.free_symbols}:
+        raise LedgerError(f"no size is given for {', '.join(sorted(unknown))}")
+    for at in product(*[range(int(low), int(high) + 1) for low, high in bounds]):
         yield dict(zip(order, map(Integer, at), strict=True))
 
 
@@ -120,6 +135,8 @@ def search(case: Case, statements: Sequence[Statement], extra: Mapping) -> Searc
                     where = ", ".join(f"{k} = {v}" for k, v in place[1:])
                     gaps.setdefault(place, f"line {line}, {where}: {reason}")
                     continue
+                except ValueError as reason:
+                    raise LedgerError(f"the oracle cannot start: {reason}") from None
                 if left != right:
                     return Search(_witness(case, sizes, world, line, statement, at, left, right))
                 seen.add(place)

@@ -79,6 +79,12 @@ def distribution(sizes: Mapping[str, int], random: Random) -> dict[tuple, Fracti
     return {("y", k + 1): value for k, value in enumerate([*y, 1 - sum(y)])}
 
 
+def weights(sizes: Mapping[str, int], random: Random) -> dict[tuple, Fraction]:
+    """Return positive weights that sum to one."""
+    parts = [random.randint(1, 9) for _ in range(sizes["n"])]
+    return {("p", k + 1): Fraction(part, sum(parts)) for k, part in enumerate(parts)}
+
+
 def mask(sizes: Mapping[str, int], random: Random) -> dict[tuple, Fraction]:
     """Return a 0/1 mask that hides one key: with three keys or more, two are left to trade weight."""
     hidden = random.randint(1, sizes["n"])
@@ -127,7 +133,9 @@ def largest_numbers(random: np.random.Generator, trial: int) -> dict[str, object
 
 SOFTMAX = ("def-softmax",)
 JACOBIAN = ("def-jacobian",)
-PLAIN = ("eq-jacobian-matrix",)
+WEIGHTS = ("def-covariance",)
+MEAN = ("def-mean", *WEIGHTS)
+SUM = ("def-weights",)
 THREE = {"n": 3}
 MASKED = ({"n": 3}, {"n": 4})
 
@@ -156,34 +164,37 @@ CHAPTER = Chapter(
         Identity("eq-lse-gradient", ("def-lse", *SOFTMAX)),
         Identity("eq-lse-hessian", ("def-lse", *JACOBIAN)),
         Identity("eq-jacobian-symmetric", JACOBIAN),
-        Definition("def-mean", SOFTMAX),
+        Definition("def-mean"),
         Identity("eq-jacobian-times-vector", ("def-mean", *JACOBIAN)),
         Identity("eq-variance", ("def-mean", *JACOBIAN)),
         Identity("eq-variance-pairs", JACOBIAN),
         Theorem("thm-psd", rests_on=("eq-variance-pairs",), model=row),
-        Identity("eq-null", JACOBIAN),
-        Theorem("thm-null-space", rests_on=("eq-variance",), model=row),
+        Hypothesis("def-weights", plant=weights),
+        Definition("def-covariance"),
+        Identity("eq-weights-variance", MEAN, SUM),
+        Identity("eq-null", WEIGHTS, SUM),
+        Theorem("thm-null-space", rests_on=("eq-weights-variance",), model=row),
         Theorem(
             "thm-norm",
-            rests_on=("eq-row-sum", "eq-half", "eq-gap", "eq-jacobian-symmetric"),
+            rests_on=("eq-weights-variance", "eq-row-sum", "eq-half", "eq-gap"),
             classical=("Gershgorin's circle theorem",),
             model=row,
         ),
-        Identity("eq-row-sum", SOFTMAX),
+        Identity("eq-row-sum", (), SUM),
         Identity("eq-half"),
-        Identity("eq-gap", ("def-mean", *JACOBIAN)),
+        Identity("eq-gap", MEAN, SUM),
         Definition("def-family", at=THREE),
         Identity("eq-family-sum", ("def-family",), at=THREE),
-        Identity("eq-family", ("def-family", *PLAIN), at=THREE),
-        Identity("eq-two-keys", JACOBIAN),
+        Identity("eq-family", ("def-family", *WEIGHTS), at=THREE),
+        Identity("eq-two-keys", WEIGHTS),
         Theorem(
             "thm-interlacing",
-            rests_on=("eq-jacobian-matrix",),
+            rests_on=("eq-weights-variance",),
             classical=("eigenvalue interlacing under a rank-one change",),
             model=rows_of_two_or_more,
         ),
-        Identity("eq-trace", JACOBIAN),
-        Identity("eq-distance-to-flat", SOFTMAX),
+        Identity("eq-trace", WEIGHTS, SUM),
+        Identity("eq-distance-to-flat", (), SUM),
         Theorem("thm-trace", rests_on=("eq-trace", "eq-distance-to-flat"), model=row),
         Definition("def-loss", SOFTMAX),
         Definition("def-ds", ("def-loss",)),

@@ -7,7 +7,7 @@ they are first needed, each from its own key, so that a value never depends on w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from itertools import product
 from math import factorial, isqrt
@@ -79,6 +79,7 @@ class World:
                 raise ValueError(f"{key[0]} is defined, so its entries cannot be given")
         self._defined: dict[tuple, Number] = {}
         self._pending: set[tuple] = set()
+        self._taken: dict[Rational, Fraction] = {}
         self._exp_of: dict[Rational, Rational] = {0: 1}
         self._log_of: dict[Rational, Rational] = {1: 0}
         self._inputs: tuple[Key, ...] = ()
@@ -183,14 +184,21 @@ class World:
 
     def _exp(self, x: Rational) -> Rational:
         if self.exp_model == "powers":
-            if x != int(x) or abs(x) > 4000:
-                raise NotExact(f"exp({x}) in the model of powers of 2 needs a small integer argument")
-            return _plain(Fraction(2) ** int(x))
+            for rest, factor in ((x, Fraction(1)), *self._without_a_log(x)):
+                if rest == int(rest) and abs(rest) <= 4000:
+                    return _plain(factor * Fraction(2) ** int(rest))
+            raise NotExact(f"exp({x}) in the model of powers of 2 needs a small integer")
         if x not in self._exp_of:
             random = self._random("exp", x)
             self._exp_of[x] = _plain(Fraction(random.randint(1, 999), random.randint(1, 999)))
             self._log_of.setdefault(self._exp_of[x], x)
         return self._exp_of[x]
+
+    def _without_a_log(self, x: Rational) -> Iterator[tuple[Rational, Fraction]]:
+        """Yield x without one of the logarithms taken so far, and what that logarithm stands for."""
+        for value, argument in self._taken.items():
+            yield x - value, argument
+            yield x + value, 1 / argument
 
     def log(self, x: Number) -> Number:
         """Return log in the model of this world.
@@ -209,14 +217,18 @@ class World:
     def _log(self, x: Fraction) -> Rational:
         if self.exp_model == "powers":
             pairs = [*_factored(x.numerator), *((p, -e) for p, e in _factored(x.denominator))]
-            return sum(
-                e * (1 if p == 2 else Fraction(self._random("log", p).randint(1, 99), 16)) for p, e in pairs
-            )
+            value = sum(e * self._log_of_prime(p) for p, e in pairs)
+            self._taken[value] = x
+            return value
         if x not in self._log_of:
             random = self._random("log", x)
             self._log_of[x] = Fraction(random.randint(1, 999) * (1 if x > 1 else -1), random.randint(1, 999))
             self._exp_of.setdefault(self._log_of[x], x)
         return self._log_of[x]
+
+    def _log_of_prime(self, prime: int) -> Rational:
+        """Return 1 for 2, else a fraction over a large prime, so that no sum of them is an integer by chance."""
+        return 1 if prime == 2 else Fraction(self._random("log", prime).randint(1, 10**6), 1000003)
 
     def root(self, x: Number, exponent: Fraction, what: Expr) -> Number:
         """Return a power that is not an integer, of a perfect square or other perfect power.
