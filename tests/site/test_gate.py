@@ -43,3 +43,8 @@ def test_a_display_without_a_label_is_seen(chapters: Path) -> None:
 def test_a_wrong_formula_without_its_mark_is_seen(chapters: Path) -> None:
     edit(chapters, r'class="wrong admonition"', 'class="admonition"')
     assert any("wrong and not marked as wrong" in fault for fault in check_site(chapters))
+
+
+def test_a_macro_that_changes_later_formulas_is_seen(chapters: Path) -> None:
+    edit(chapters, r'(<span class="math[^>]*>)', r"\1\\(\\renewcommand{\\odot}{+}\\)")
+    assert any("changes what formulas show" in fault for fault in check_site(chapters))

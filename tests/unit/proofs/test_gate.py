@@ -100,8 +100,14 @@ def test_what_is_not_known_to_be_harmless_needs_a_label(tex: str) -> None:
 
 
 def test_a_hidden_display_is_not_shown() -> None:
-    hidden = f'<div style="display: none">{block("x_i = y_i", "eq-a")}</div>'
-    assert any("does not show it" in fault for fault in found(hidden + WRONG))
+    for how in ('style="display: none"', 'class="d-none"', "hidden"):
+        html = f'<div {how}>{block("x_i = y_i", "eq-a")}</div>'
+        assert any("does not show it" in fault for fault in found(html + WRONG))
+
+
+def test_words_beside_a_formula_are_part_of_what_is_shown() -> None:
+    told = block(r"x_i = y_i \quad \text{(is false)}", "eq-a") + WRONG
+    assert any("shows another formula" in fault for fault in found(told))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from attngrad.proofs.claim import Chapter, Definition, Hypothesis, Identity, Led
 from attngrad.proofs.examine import page_formulas, verdict
 from attngrad.proofs.prove import Context, judge
 from attngrad.proofs.read import Table
-from attngrad.proofs.witness import BadPlant
+from attngrad.proofs.witness import BadPlant, Search
 
 TABLE = Table(
     index={**dict.fromkeys("ijl", "n"), "r": (1, "n-1")},
@@ -328,3 +328,48 @@ def test_a_softmax_over_another_axis_is_not_taken_for_one() -> None:
 def test_the_norm_of_a_defined_array_is_not_a_constant() -> None:
     tex = r"\frac{\partial (\lVert J \rVert_2 + s_i)}{\partial s_j} = \delta_{ij}"
     assert word(EQ, tex, def_j=r"J_{ij} = s_i s_j") == "UNDECIDED"
+
+
+@pytest.mark.parametrize(
+    ("definitions", "claimed"),
+    [
+        ({}, r"\frac{1}{1 + e^{-s_i}} = \frac{e^{s_i}}{1 + e^{s_i}}"),
+        ({"def_w": r"w_i = e^{s_i}"}, r"w_i^2 = e^{2 s_i}"),
+        ({"def_c": r"c = \log\Bigl(\sum_l e^{s_l}\Bigr)"}, r"\sum_i e^{s_i - c} = 1"),
+        ({"def_c": r"c = \log\Bigl(\sum_l e^{s_l}\Bigr)", "def_p": SOFTMAX}, r"p_i = e^{s_i - c}"),
+        ({"def_p": SOFTMAX, "def_w": r"w_i = \log p_i"}, r"p_i = e^{w_i}"),
+    ],
+)
+def test_a_true_relation_between_exponentials_is_never_refuted(definitions, claimed: str) -> None:
+    assert word(EQ, claimed, **definitions) != "REFUTED"
+    assert word(BAD, claimed, **definitions) != "REFUTED"
+
+
+def test_a_counterexample_that_the_prover_contradicts_does_not_count(monkeypatch) -> None:
+    fake = Search({"line": 1, "at": {}, "inputs": {}, "left": 0, "right": 1})
+    monkeypatch.setattr("attngrad.proofs.prove.search", lambda *args: fake)
+    claim = Identity("eq-x", ("def-p",))
+    chapter, formulas = page(Definition("def-p"), claim, def_p=SOFTMAX, eq_x=r"\sum_i p_i = 1")
+    found = verdict(chapter, formulas, claim)
+    assert found.word == "UNDECIDED"
+    assert "proves what the oracle refutes" in found.detail
+
+
+class TestLemmas:
+    """A lemma holds where it was proved: not for other definitions, and not under a derivative."""
+
+    C, EQUAL = r"c = \sum_i p_i^2", r"c = \sum_i p_i^2 + \sum_i p_i - 1"
+
+    def judged(self, claimed: str, *extra: Definition, **formulas: str) -> str:
+        lemma = Identity("eq-c", ("def-c", "def-p"))
+        claim = Identity("eq-x", ("eq-c", *(d.label for d in extra)))
+        chapter, shown = page(Definition("def-p"), Definition("def-c"), lemma, *extra, claim, def_p=SOFTMAX,
+                              def_c=self.C, eq_c=self.EQUAL, eq_x=claimed, **formulas)  # fmt: skip
+        return verdict(chapter, shown, claim).word
+
+    def test_a_derivative_on_the_ground_of_a_lemma_is_refused(self) -> None:
+        assert self.judged(r"\frac{\partial c}{\partial p_j} = 2 p_j + 1") == "REFUSED"
+
+    def test_another_definition_of_a_name_of_its_proof_is_refused(self) -> None:
+        with pytest.raises(LedgerError, match="eq-c was proved with p from def-p"):
+            self.judged(r"c = c", Definition("def-q"), def_q=r"p_i = s_i^2")

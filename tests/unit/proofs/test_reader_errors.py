@@ -100,8 +100,8 @@ def test_fresh_letters_of_array_equations_are_in_the_scope() -> None:
 
 
 def test_every_statement_has_its_reason_and_place() -> None:
-    text = r"L &= c && \text{first} \\ &\le \tau && \text{(second, $x$)}"
+    text = r"L &= c && \text{(first)} \\ &\le \tau && \text{(second, $x$)}"
     one, two = read(text, ROW).statements
-    assert (one.reason, two.reason) == ("first", "(second, $x$)")
+    assert (one.reason, two.reason) == ("(first)", "(second, $x$)")
     assert text[one.at :].startswith("=")
     assert text[two.at :].startswith(r"\le")

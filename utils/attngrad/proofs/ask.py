@@ -19,8 +19,8 @@ from .read import Reading, explain, read
 def ask(tex: str, page: str, uses: Sequence[str] = (), assume: Sequence[str] = ()) -> str:
     """Return how a formula is read in the notation of a page, and the verdict on it.
 
-    Without ``uses``, the page's definitions of the names in the formula are in force, where a name
-    has one definition; names with several are listed, with their labels.
+    Without ``uses``, the page's definitions of the names in the formula are in force, the first one
+    where a name has several; those are listed.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def ask(tex: str, page: str, uses: Sequence[str] = (), assume: Sequence[str] = (
     if not uses:
         chosen, open_names = definitions_for(reading, chapter, formulas)
         lines += [
-            f"{n} has several definitions: {', '.join(ls)}; choose with --uses"
+            f"{n} has several definitions: {', '.join(ls)}; the first is taken, --uses takes others"
             for n, ls in open_names.items()
         ]
     claim = Identity("eq-asked", tuple(chosen), tuple(assume))
@@ -70,7 +70,7 @@ def definitions_for(
         labels = by_name.get(name, [])
         if len(labels) > 1:
             several[name] = labels
-        elif labels and labels[0] not in chosen:
+        if labels and labels[0] not in chosen:
             chosen.append(labels[0])
             todo += sorted(names_in(bodies[labels[0]]) - {name})
     return chosen, several

@@ -147,6 +147,9 @@ class Chapter:
             if isinstance(ground, Identity) and ground.assume:
                 given = ", ".join(ground.assume)
                 raise LedgerError(f"{claim.label} builds on {label}, which assumes {given}")
+        for label in getattr(claim, "rests_on", ()):
+            if not any(c.label == label and isinstance(c, (Identity, Theorem)) for c in self.claims):
+                raise LedgerError(f"{claim.label} rests on {label}, no identity or theorem of the page")
         for label in claim.assume:
             if not isinstance(self[label], Hypothesis):
                 raise LedgerError(f"{claim.label} assumes {label}, which is no hypothesis")

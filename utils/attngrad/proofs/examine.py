@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -96,6 +97,13 @@ def verdict(
     return judge(Context(chapter, formulas, claim), claim, text)
 
 
+def mark(tex: str, reading: Reading) -> str:
+    """Return a short name for what a reader sees: the object that was read, and the words beside it."""
+    words = re.findall(r"\\(?:text|textrm|textit|mbox|intertext)\s*\{([^{}]*)\}", tex)
+    shown = "|".join([fingerprint(reading), *(" ".join(w.split()) for w in words)])
+    return hashlib.sha256(shown.encode()).hexdigest()[:8]
+
+
 def lines_without_reason(tex: str, reading: Reading) -> list[int]:
     """Return the lines of a derivation over several lines whose reason is missing: a word at least."""
     if len(reading.statements) < 2 or r"\\" not in tex:
@@ -122,7 +130,7 @@ def examine(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, mut
     result = Result(claim.label, verdict(chapter, formulas, claim))
     if result.verdict.word != "REFUSED":
         reading = read(formulas[claim.label].tex, chapter.table_of(claim), quote=isinstance(claim, Wrong))
-        result.fingerprint = fingerprint(reading)[:8]
+        result.fingerprint = mark(formulas[claim.label].tex, reading)
         if bare := lines_without_reason(formulas[claim.label].tex, reading):
             result.verdict = Verdict("REFUSED", f"line {bare[0]} of the derivation gives no reason")
     for name, tex in _mistakes(chapter, formulas, claim).items():

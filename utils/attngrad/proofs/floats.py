@@ -17,6 +17,7 @@ from sympy import (
     KroneckerDelta,
     Mul,
     Pow,
+    Rational,
     Sum,
     Symbol,
     exp,
@@ -29,6 +30,7 @@ from .read import ReadError, Reading, Statement, read
 from .sums import Norm2
 
 TRIALS = 60
+SMALLEST = 1e-6
 SLACK = 1e-13
 TIGHT = 1e-7
 
@@ -116,6 +118,9 @@ def attack(
         reading = read(text, chapter.table)
         if any(s.relation not in ("<=", ">=", "<", ">") for s in reading.statements):
             return "REFUSED", "an inequality is expected"
+        constants = {q for s in reading.statements for q in (s.lhs - s.rhs).atoms(Rational)}
+        if any(0 < abs(q) < SMALLEST for q in constants):
+            return "REFUSED", f"a constant below {SMALLEST:g} cannot be told from rounding"
         spans = [_Span(s.relation in ("<", ">")) for s in reading.statements]
         for trial in range(TRIALS):
             values = claim.model(np.random.default_rng(trial), trial)
@@ -161,6 +166,16 @@ class _Span:
         return ""
 
 
+_PRINTED = re.compile(
+    r"\\approx\s*-?\d+(?:\.(\d+))?(?:\s*\\cdot\s*10\^(?:\{(-?\d+)\}|(\d)))?\s*(?=[,.]?\s*(?:$|\\q?quad|\\\\|\\end|\\text))"
+)
+
+
+def _precision(m: re.Match) -> float:
+    """Return the unit of the last printed digit."""
+    return 10.0 ** (int(m[2] or m[3] or 0) - len(m[1] or ""))
+
+
 def measure(
     chapter: Chapter, formulas: Mapping[str, Display], claim: Number, tex: str | None = None
 ) -> tuple[str, str]:
@@ -171,13 +186,13 @@ def measure(
         values = claim.model(np.random.default_rng(0), 0)
         sizes = {s: int(values[name]) for name, s in chapter.table.size.items() if name in values}
         evaluate = Evaluator(values, sizes)
-        printed = [len(d.partition(".")[2]) for d in re.findall(r"\\approx\s*-?(\d+(?:\.\d+)?)", text)]
+        printed = [_precision(m) for m in _PRINTED.finditer(text)]
         if len(printed) != len(reading.statements) or any(s.relation != "~" for s in reading.statements):
-            return "REFUSED", r"a numerical fact reads `expression \approx digits`"
-        for statement, digits in zip(reading.statements, printed, strict=True):
+            return "REFUSED", r"a numerical fact reads `expression \approx digits`, or digits \cdot 10^{k}"
+        for statement, unit in zip(reading.statements, printed, strict=True):
             got, said = evaluate(statement.lhs, {}), evaluate(statement.rhs, {})
-            if not abs(got - said) <= 0.5000001 * 10.0**-digits:
-                return "REFUTED", f"measured {got:.{digits + 3}f}, printed {said}"
+            if not abs(got - said) <= 0.5000001 * unit:
+                return "REFUTED", f"measured {got:.9g}, printed {said:.9g}"
     except ReadError as error:
         return "REFUSED", str(error)
     return "MEASURED", "to the last printed digit"

@@ -10,21 +10,22 @@ from pathlib import Path
 from bs4 import BeautifulSoup, Tag
 
 from .claim import Chapter, Wrong
-from .examine import page_formulas
+from .examine import mark, page_formulas
 from .ledger import chapters
-from .read import ReadError, fingerprint, read
+from .read import ReadError, read
 
 # What an unlabelled display may hold: it shows something and states nothing. All else needs a label.
 HARMLESS = frozenset(
-    """frac tfrac dfrac sqrt sum prod partial top cdot odot times mathbf mathrm mathcal mathbb operatorname
+    """frac tfrac dfrac sqrt sum prod partial top cdot odot mathbf mathrm mathcal mathbb operatorname
     bar hat tilde vec log ln exp left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr quad qquad
     begin end dots ldots cdots vdots ddots ell infty displaystyle textstyle limits lvert rvert lVert rVert
     langle rangle underbrace alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi
     pi rho sigma tau phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega""".split()
 )
 DEFINES = re.compile(
-    r"\\(?:re|provide)?newcommand|\\(?:g|e|x)?def(?![a-z])|\\let(?![a-z])|\\DeclareMathOperator|\\newenvironment"
+    r"\\(?:re|provide)?newcommand|\\(?:g|e|x)?def(?![a-z])|\\let(?![a-z])|\\DeclareMathOperator|\\(?:re)?newenvironment|\\Declare[A-Z]|\\Newextarrow|\\require(?![a-z])"
 )
+HIDING = frozenset(("d-none", "sd-d-none", "visually-hidden", "sr-only", "hidden"))
 _UNDER_SUM = re.compile(r"\\(?:sum|prod)\s*_\s*\{[^{}]*\}")
 
 
@@ -56,6 +57,7 @@ def _is_hidden(block: Tag) -> bool:
     """Say whether the page's own source hides a display from the reader."""
     return any(
         tag.has_attr("hidden")
+        or HIDING & set(tag.get("class", ()))
         or re.search(r"display\s*:\s*none|visibility\s*:\s*hidden", tag.get("style", ""))
         for tag in (block, *block.parents)
         if isinstance(tag, Tag)
@@ -78,7 +80,10 @@ def _tex(block: Tag) -> str:
 def states_something(tex: str) -> bool:
     """Say whether a display could state something: a sign or a macro in it is not known to be harmless."""
     tex = _UNDER_SUM.sub(" ", tex)
-    return bool(re.search(r"[=<>:|]", tex)) or not set(re.findall(r"\\([A-Za-z]+)", tex)) <= HARMLESS
+    return (
+        bool(re.search(r"[=<>:|]|(?:[-+*/]|\\cdot|\\odot)\s*$", tex))
+        or not set(re.findall(r"\\([A-Za-z]+)", tex)) <= HARMLESS
+    )
 
 
 def faults(displays: Iterable[Shown], books: Iterable[Chapter], formulas: Mapping[str, Mapping]) -> list[str]:
@@ -110,7 +115,7 @@ def _compare(d: Shown, chapter: Chapter, proved: str) -> list[str]:
             + ("wrong and not marked as wrong" if quote else "marked as wrong, and is not")
         ]
     try:
-        if fingerprint(read(d.tex, table, quote=quote)) != fingerprint(read(proved, table, quote=quote)):
+        if mark(d.tex, read(d.tex, table, quote=quote)) != mark(proved, read(proved, table, quote=quote)):
             return [f"{d.page}: {d.label} shows another formula than the proved one: {_short(d.tex)}"]
     except ReadError as error:
         return [f"{d.page}: {d.label} cannot be read from the page: {error}"]
@@ -133,7 +138,7 @@ def check_site(site: Path) -> list[str]:
     if not pages:
         raise FileNotFoundError(f"no built pages in {site}: run `make book` first")
     books = chapters()
-    found = [
-        d for page in pages for d in shown(page.read_text(encoding="utf-8"), str(page.relative_to(site)))
-    ]
-    return faults(found, books, {c.page: page_formulas(c) for c in books})
+    texts = {str(page.relative_to(site)): page.read_text(encoding="utf-8") for page in pages}
+    found = [d for page, text in texts.items() for d in shown(text, page)]
+    macros = [fault for page, text in texts.items() for fault in macro_faults(text, page)]
+    return macros + faults(found, books, {c.page: page_formulas(c) for c in books})

@@ -227,7 +227,7 @@ class World:
         return self._log_of[x]
 
     def _log_of_prime(self, prime: int) -> Rational:
-        """Return 1 for 2, else a fraction over a large prime, so that no sum of them is an integer by chance."""
+        """Return 1 for 2, else a fraction over a large prime: no sum of them is an integer by chance."""
         return 1 if prime == 2 else Fraction(self._random("log", prime).randint(1, 10**6), 1000003)
 
     def root(self, x: Number, exponent: Fraction, what: Expr) -> Number:

@@ -19,12 +19,13 @@ from .symbols import COLOURS, ENDS_FACTOR, LAYOUTS, MATRICES, STARTS_CONTINUATIO
 from .table import Table
 
 _WORD_END = r"(?![A-Za-z])"
-_ENDING = r"\\(?:text|textrm|textit|mbox|intertext|tag|label|nonumber|notag|end)(?![A-Za-z])"
-_LINE_END = rf"(?:&|{_ENDING}|\\\\|$)"
+_SILENT = r"(?:\s|&|\\(?:nonumber|notag)(?![A-Za-z])|\\(?:tag|label)\s*\{[^{}]*\}|\\q?quad(?![A-Za-z]))*"
+_ENDING = r"\\(?:text|textrm|textit|mbox|intertext|end)(?![A-Za-z])"
+_LINE_END = rf"(?:{_SILENT}(?:{_ENDING}|\\\\|$))"
 _QUADS = r"(?:\s|\\q?quad(?![A-Za-z]))*"
 _BRACKET = r"(?=\s*(?:[()\[\]|]|\\[{}|]|\\[lr]?[vV]ert(?![A-Za-z])|\\[lr]angle(?![A-Za-z])))"
 _SKIP = re.compile(
-    rf"""\s+|~|\\[,;:> ]|\\!(?!\s*\\!)
+    rf"""\s+|~|\\[,;:> ]
     |\\q?quad{_WORD_END}(?={_QUADS}[.,;]?\s*(?:[+=<>-]|\\(?:leq?|geq?|approx){_WORD_END}|{_LINE_END}))
     |\\(?:left|right|[bB]igg?[lrm]?){_BRACKET}
     |\\(?:displaystyle|textstyle|limits|nonumber|notag){_WORD_END}
@@ -41,10 +42,10 @@ _ONE = re.compile(r"\\(?:mathbf|mathbb|boldsymbol|mathbbm)\s*(?:\{\s*1\s*\}|1)")
 _INDICATOR = re.compile(r"\s*(?:\\(?:left|[bB]igg?l?)\s*)?\[", re.A)
 _OPERATOR = re.compile(r"\\(?:operatorname|mathrm|text)\s*\{\s*(diag|tr|rowsum)\s*\}")
 _TEXT = re.compile(r"\\(?:text|textrm|textit|mbox|intertext)\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
-_WORDS = re.compile(r"[A-Za-z,.;:' ()\s-]*", re.A)
+_WORDS = re.compile(r"[A-Za-z,.;:'\s]*", re.A)
 _REMARK = re.compile(r"\s*\((?:[A-Za-z,.;:'\s-]|\$[^$]*\$)*\)\s*[.,;]?\s*", re.A)
 _APART = re.compile(r"(?:&|\\q?quad|[,;])\s*\Z", re.A)
-_COLOUR = re.compile(r"\\textcolor\s*\{\s*([A-Za-z]*)[^{}]*\}")
+_COLOUR = re.compile(r"\\textcolor\s*\{([^{}]*)\}")
 _NAMED = re.compile(r"\\(?:operatorname|mathrm|mathcal|mathbf|mathbb|hat|bar|tilde|vec)\s*\{[^{}]*\}")
 _MACRO = re.compile(r"\\[A-Za-z]+|\\.", re.S)
 _NUMBER, _DIGIT = re.compile(r"\d+(?:\.\d+)?", re.A), re.compile(r"\d", re.A)
@@ -173,6 +174,8 @@ class _Lexer:
             if head and not relation:
                 self._put("_SEPARATOR", m[0], self.at)
             else:
+                if self.text[: self.at].rstrip().endswith((",", ";", ".")):
+                    raise self.error("a statement that goes on in the next line does not end in punctuation")
                 self.continues = True
         self.at = m.end()
 
@@ -195,14 +198,14 @@ class _Lexer:
         """Refuse text that could be taken for mathematics: it is printed, and it is not read.
 
         A label of a brace has words only. A reason stands apart (behind ``&&``, a comma or a
-        ``\\quad``) and has words only, or is in parentheses and may quote formulas in dollar signs.
+        ``\\quad``), in parentheses, and may quote formulas in dollar signs.
         """
         if self.braces:
             if not _WORDS.fullmatch(words):
                 raise self.error(r"the \text of a brace holds words only: what it says is not read")
             return
-        if not (_WORDS.fullmatch(words) or _REMARK.fullmatch(words)):
-            raise self.error(r"a reason is words, or in parentheses: what \text says is not read")
+        if not _REMARK.fullmatch(words):
+            raise self.error(r"a reason is words in parentheses: what \text says is not read")
         if not _APART.search(self.text[: self.at]):
             raise self.error(r"mathematics before a \text: a reason stands behind && or \quad")
 
@@ -233,7 +236,7 @@ class _Lexer:
 
     def _macro(self) -> tuple[str, str, int] | None:
         m = self.match(_COLOUR)
-        if m and m[1] not in COLOURS:
+        if m and m[1].strip() not in COLOURS:
             raise self.error(f"the colour {m[1]} may hide a factor; read are {', '.join(sorted(COLOURS))}")
         if m:
             return "_BOX", m[0], m.end()

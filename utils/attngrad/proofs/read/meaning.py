@@ -16,7 +16,7 @@ from ..sums import Norm2
 from . import shapes
 from .differentials import Differentials
 from .indices import Bindings, IndexReader
-from .products import Products, lost_denominators
+from .products import Products
 from .shapes import UNKNOWN, ShapeError, Value, scalar
 from .summation import Summation
 from .symbols import UNEVALUABLE
@@ -74,7 +74,10 @@ class Evaluator(Products, Summation, Differentials):
     def _plus(self, tree: Tree, bindings: Bindings, sign: int = 1) -> Value:
         left, right = (self.value(part, bindings) for part in tree.children)
         try:
-            return shapes.add(left, right, sign)
+            total = shapes.add(left, right, sign)
+            if total.is_scalar:
+                self.require_conditions((left.expression, right.expression), total.expression, tree)
+            return total
         except ShapeError as problem:
             raise self.error(str(problem), tree.children[1]) from None
 
@@ -207,6 +210,10 @@ class Evaluator(Products, Summation, Differentials):
             raise self.error("a power of an array is ambiguous: entrywise or product", tree)
         if max(abs(power.p), power.q) > LARGEST_EXPONENT:
             raise self.error(f"an exponent beyond {LARGEST_EXPONENT}", tree)
+        if base.expression.is_Rational and base.expression.p.bit_length() * abs(power.p) > 512:
+            raise self.error("a number of more than 512 bits", tree)
+        if "norm" not in (tree.data.removesuffix("_power"), tree.children[0].data):  # its root always exists
+            self.require_conditions((base.expression,), base.expression**power, tree)
         return self._checked(base.expression**power, tree)
 
     def _power(self, tree: Tree, bindings: Bindings) -> Value:
@@ -225,7 +232,9 @@ class Evaluator(Products, Summation, Differentials):
         )
 
     def _exponential(self, tree: Tree, bindings: Bindings) -> Value:
-        return scalar(exp(self.scalar(tree.children[1], bindings, "an exponent")))
+        exponent = self.scalar(tree.children[1], bindings, "an exponent")
+        self.require_conditions((exponent,), exp(exponent), tree)
+        return scalar(exp(exponent))
 
     def _fraction(self, tree: Tree, bindings: Bindings) -> Value:
         above, below = tree.children
@@ -237,8 +246,8 @@ class Evaluator(Products, Summation, Differentials):
         if below.is_zero:
             raise self.error("a division by zero", at)
         quotient = shapes.divide(above, below)
-        if quotient.is_scalar and lost_denominators(1 / below, quotient.expression):
-            raise self.error("a common factor that may be zero: cancel it before it is printed", at)
+        if quotient.is_scalar:
+            self.require_conditions((above.expression, below, 1 / below), quotient.expression, at)
         return quotient
 
     def _root(self, tree: Tree, bindings: Bindings) -> Value:
@@ -247,6 +256,7 @@ class Evaluator(Products, Summation, Differentials):
     def _function(self, tree: Tree, bindings: Bindings) -> Value:
         name = str(tree.children[0])
         argument = self.scalar(tree.children[1], bindings, f"the argument of {name}")
+        self.require_conditions((argument,), (FUNCTIONS.get(name) or Function(name))(argument), tree)
         return self._checked((FUNCTIONS.get(name) or Function(name))(argument), tree)
 
     _bare_function = _function

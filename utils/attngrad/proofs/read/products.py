@@ -6,10 +6,11 @@ refused, with the way to write what is meant.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 
 from lark import Tree
-from sympy import Expr, Mul
+from sympy import Expr, Pow, log
 
 from . import shapes
 from .indices import Bindings, flatten
@@ -26,19 +27,34 @@ def is_open(tree: Tree) -> bool:
     return is_open(tree.children[0]) if tree.data == "box" else tree.data in _OPEN
 
 
-def lost_denominators(before: Expr, after: Expr) -> bool:
-    """Say whether a denominator that may be zero has been cancelled, and with it the places without value."""
-    return bool(_denominators(before) - _denominators(after))
+def lost_conditions(parts: Iterable[Expr], whole: Expr) -> bool:
+    """Say whether simplification has lost a denominator, a root or a logarithm that may have no value.
+
+    What is printed must hold where it is printed, so such a cancellation is the author's to make.
+    """
+    before = {c for part in parts for c in _conditions(part)}
+    return bool(before) and not before <= _conditions(whole)
 
 
-def _denominators(e: Expr) -> set[Expr]:
-    """Return the bases of negative powers among the factors; what is surely positive does not count."""
-    pairs = [factor.as_base_exp() for factor in Mul.make_args(e)]
-    return {b for b, power in pairs if power.is_negative and not b.is_number and not b.is_positive}
+def _conditions(e: Expr) -> set[tuple[str, Expr]]:
+    """Return what must not be zero, and what must not be negative, for an expression to have a value."""
+    found: set[tuple[str, Expr]] = {("log", x.args[0]) for x in e.atoms(log)}
+    for power in e.atoms(Pow):
+        base, exponent = power.as_base_exp()
+        if exponent.is_negative:
+            found.add(("nonzero", base))
+        if exponent.is_Rational and not exponent.is_Integer:
+            found.add(("root", base))
+    return {(kind, base) for kind, base in found if not base.is_number and not base.is_positive}
 
 
 class Products:
     """The part of the evaluator that reads runs of factors."""
+
+    def require_conditions(self, parts: Iterable[Expr], whole: Expr, tree: Tree) -> None:
+        """Refuse a simplification that loses a place without value, such as x/x."""
+        if lost_conditions(parts, whole):
+            raise self.error("something cancels that may have no value: cancel it before it is printed", tree)
 
     def require_group(self, tree: Tree) -> None:
         """Refuse a colour, a box or a brace where only parentheses group."""
@@ -112,8 +128,5 @@ class Products:
             raise self.error(r"ambiguous: \odot next to a matrix product; use parentheses", tree)
         result = shapes.product(out, value)
         if result.is_scalar and not both:
-            for part in (out, value):
-                if lost_denominators(part.expression, result.expression):
-                    told = "a factor cancels that may be zero: cancel it before it is printed"
-                    raise self.error(told, tree)
+            self.require_conditions((out.expression, value.expression), result.expression, tree)
         return result
