@@ -47,7 +47,7 @@ def _signs(tex: str, table: Table) -> Iterator[tuple[str, str]]:
     for start, end, token in _visible(tex):
         if token in _FLIP:
             yield "sign", _put(tex, start, end, _FLIP[token])
-        if token == "=":
+        if token == "=" and not re.match(r"\s*0(?!\.)", tex[end:]):
             yield "sign", _put(tex, start, end, "= -")
 
 
