@@ -146,7 +146,7 @@ def _detail(claim: Claim, result: Result) -> str:
     if isinstance(claim, Wrong):
         return f"is wrong {describe(result.verdict.witness, '$')}. Right: {_links([claim.instead])}."
     if isinstance(claim, Identity) and claim.at:
-        return f"{result.verdict.detail}, every entry compared on exact rational numbers."
+        return f"{result.verdict.detail}, every entry proved."
     return f"{result.verdict.detail}."
 
 
@@ -161,7 +161,8 @@ its page and nowhere else: the proofs read what is printed.
   numbers as well.
 
 {bdg-success}`EXACT`
-: A worked instance at the stated sizes, compared on exact rational numbers at every entry.
+: A worked instance at the stated sizes. Every entry has the same normal form on both sides, and was compared
+  on exact rational numbers as well.
 
 {bdg-info}`ARGUED`
 : An inequality or an order. The proof is on the page; the entry names the proved lines and the classical
@@ -186,7 +187,10 @@ else survives. `make proofs` repeats all of it.
 In a counterexample an exponent is printed in units of $\log 2$: $s = (-1, -3)$ means that $e^{s}$ is
 $(\frac12, \frac18)$.
 
-"Read as" is a fingerprint of the object that was read. Spacing, brackets' sizes and colours do not change
-it; any change of meaning does, also a harmless one, and then this page no longer agrees with the book and
-the tests fail.
+An equation is meant wherever both sides have a value: denominators are not zero, and what stands under a root or
+a logarithm is not negative. The proofs refuse a formula in which such a condition has been cancelled away.
+
+"Read as" is a fingerprint of the object that was read and of the words beside it. Spacing, brackets' sizes and
+colours do not change it; any change of meaning does, also a harmless one, and then this page no longer agrees
+with the book and the tests fail.
 """
