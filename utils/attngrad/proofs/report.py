@@ -187,10 +187,11 @@ else survives. `make proofs` repeats all of it.
 In a counterexample an exponent is printed in units of $\log 2$: $s = (-1, -3)$ means that $e^{s}$ is
 $(\frac12, \frac18)$.
 
-An equation is meant wherever both sides have a value: denominators are not zero, and what stands under a root or
-a logarithm is not negative. The proofs refuse a formula in which such a condition has been cancelled away.
+An equation is meant wherever both sides have a value: denominators are not zero, and what stands under a
+root or a logarithm is not negative. The proofs refuse a formula in which such a condition has been
+cancelled away.
 
-"Read as" is a fingerprint of the object that was read and of the words beside it. Spacing, brackets' sizes and
-colours do not change it; any change of meaning does, also a harmless one, and then this page no longer agrees
-with the book and the tests fail.
+"Read as" is a fingerprint of the object that was read and of the words beside it. Spacing, brackets' sizes
+and colours do not change it; any change of meaning does, also a harmless one, and then this page no longer
+agrees with the book and the tests fail.
 """
