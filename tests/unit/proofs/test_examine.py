@@ -114,6 +114,7 @@ class TestTheorems:
             (r"\sum_i v_i^2 \le 1", "no value for v"),
             (r"\frac1n < \sum_i p_i^2", "an equality, where < or > is printed"),
             (r"p_i \log p_i \le 0", "one side has no value"),
+            (r"\frac{1}{p_i} \ge 1", "one side has no value"),
             (r"p_i \ge 0.00000000001", "cannot be told from rounding"),
         ],
     )

@@ -151,7 +151,7 @@ class _Span:
             return ""
         low = np.min(found)
         self.least, self.most = min(self.least, low), max(self.most, np.max(found))
-        if np.isnan(low):
+        if not np.isfinite(found).all():
             return "one side has no value"
         if low < -SLACK:
             return f"off by {-low:.3g}"
