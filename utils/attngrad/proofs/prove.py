@@ -18,7 +18,7 @@ from .witness import Case, describe, places, search
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word of ``WORDS``, a sentence of detail, and the exact witness of a refutation."""
+    """The word, a sentence of detail, and the exact witness of a refutation."""
 
     word: str
     detail: str = ""
@@ -122,7 +122,20 @@ class Context:
                 replace(statement, lhs=statement.lhs.xreplace(x), rhs=statement.rhs.xreplace(x))
                 for x in spots
             ]
-        return all(any(self._proves(entry, deriver) for deriver in derivers) for entry in entries)
+        return all(self._proves_either_way(entry, derivers) for entry in entries)
+
+    def _proves_either_way(self, statement: Statement, derivers: list[Deriver]) -> bool:
+        """Say whether one of the ways proves it; what stopped the last one is told when none does."""
+        stopped = None
+        for deriver in derivers:
+            try:
+                if self._proves(statement, deriver):
+                    return True
+            except CannotDecide as reason:
+                stopped = reason
+        if stopped is not None:
+            raise stopped
+        return False
 
     def _proves(self, statement: Statement, deriver: Deriver) -> bool:
         rules = self.rules(deriver)
