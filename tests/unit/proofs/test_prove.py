@@ -373,3 +373,50 @@ class TestLemmas:
     def test_another_definition_of_a_name_of_its_proof_is_refused(self) -> None:
         with pytest.raises(LedgerError, match="eq-c was proved with p from def-p"):
             self.judged(r"c = c", Definition("def-q"), def_q=r"p_i = s_i^2")
+
+
+class TestRoots:
+    """LayerNorm: its root is rational on planted numbers, and its Jacobian is proved for every size."""
+
+    NORM = Table(
+        index=dict.fromkeys("ijl", "n"),
+        names={**{x: ("n",) for x in ("x", "g", r"\hat{x}")}, r"\mu": (), "L": (), r"\sigma": "+",
+               r"\varepsilon": (), "n": "size"},
+        kronecker=r"\delta",
+    )  # fmt: skip
+    MEAN = r"\mu = \frac1n \sum_l x_l"
+    ROOT = r"\sigma = \sqrt{\frac1n \sum_l (x_l - \mu)^2 + \varepsilon}"
+    HAT = r"\hat{x}_i = \frac{x_i - \mu}{\sigma}"
+    JACOBIAN = (
+        r"\frac{\partial \hat{x}_i}{\partial x_j} "
+        r"= \frac{1}{\sigma} \Bigl( \delta_{ij} - \frac1n %s \frac{\hat{x}_i \hat{x}_j}{n} \Bigr)"
+    )
+
+    @staticmethod
+    def rational_root(sizes, random):
+        """Draw x and the root, and let epsilon make up for the difference."""
+        x = [Fraction(random.randint(-9, 9)) for _ in range(sizes["n"])]
+        mean = sum(x) / len(x)
+        epsilon = Fraction(random.randint(10, 20)) ** 2 - sum((v - mean) ** 2 for v in x) / len(x)
+        return {(r"\varepsilon",): epsilon, **{("x", k + 1): v for k, v in enumerate(x)}}
+
+    def judged(self, sign: str, plant=None) -> str:
+        claims = (Definition("def-m"), Definition("def-s", ("def-m",), plant=plant), Definition("def-h", ("def-s",)),
+                  claim := Identity("eq-x", ("def-h",)))  # fmt: skip
+        chapter = Chapter("small", self.NORM, ({"n": 2}, {"n": 3}), claims)
+        shown = {"def-m": self.MEAN, "def-s": self.ROOT, "def-h": self.HAT, "eq-x": self.JACOBIAN % sign}
+        text = "\n\n".join(f"$$\n{tex}\n$$ ({label})" for label, tex in shown.items())
+        return verdict(chapter, page_formulas(chapter, text), claim).word
+
+    def test_the_jacobian_is_proved(self) -> None:
+        assert self.judged("-", self.rational_root) == "PROVED"
+
+    def test_a_wrong_sign_is_refuted(self) -> None:
+        assert self.judged("+", self.rational_root) == "REFUTED"
+
+    def test_without_planted_numbers_it_stays_open(self) -> None:
+        assert self.judged("-") == "UNDECIDED"
+
+    def test_a_defined_name_cannot_be_planted(self) -> None:
+        with pytest.raises(BadPlant, match="which is defined"):
+            self.judged("-", lambda sizes, random: {(r"\mu",): Fraction(1)})

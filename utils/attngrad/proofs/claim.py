@@ -46,8 +46,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Definition(Claim):
-    """``name = expression``: the very object that proofs unfold."""
+    """``name = expression``: the very object that proofs unfold.
 
+    ``plant(sizes, random)`` returns values of inputs by key, such as ``{("x", 1): Fraction(1, 3)}``, for a
+    definition with a root: the oracle works on fractions, so the radicand must be a square for it.
+    """
+
+    plant: Callable[[Mapping[str, int], Random], Planted] | None = None
     prefix = "def-"
 
 

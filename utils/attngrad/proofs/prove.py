@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from sympy import Expr, Indexed, IndexedBase, Pow, Sum, Symbol
+from sympy import Expr, Indexed, IndexedBase, Pow, Rational, Sum, Symbol
 
 from .claim import Chapter, Claim, Hypothesis, Identity, LedgerError, Wrong
 from .derive import Definition, Deriver, indices_of, name_of
@@ -44,7 +44,8 @@ def definition_of(label: str, reading: Reading, table: Table) -> Definition:
         raise LedgerError(f"{label}: the left side of a definition is a name; got {left}")
     if not covers_its_axes(left, reading, table):
         raise LedgerError(f"{label}: each index of {left} must be a letter of its own, over the whole axis")
-    if table.names[name_of(left)] == "+" and right.is_positive is not True:
+    positive = right.is_positive or (isinstance(right, Pow) and right.exp == Rational(1, 2))
+    if table.names[name_of(left)] == "+" and not positive:
         raise LedgerError(f"{label}: {left} is declared positive, and its definition is not seen to be")
     return Definition(name_of(left), indices_of(left), right)
 
@@ -82,6 +83,7 @@ class Context:
                 )
             self.definitions[definition.name] = definition
             self.names[label] = definition.name
+        self.plants = tuple(p for label in uses if (p := getattr(chapter[label], "plant", None)))
         self.lemmas = [label for label in uses if isinstance(chapter[label], Identity)]
         for label in self.lemmas:
             self._check_lemma(chapter, formulas, label)
@@ -149,7 +151,9 @@ class Context:
     def case(self) -> Case:
         """Return what the oracle needs; its worlds are shared by all that is judged in this context."""
         sizes = (self.at,) if self.at else self.sizes
-        return Case(self.table, self.definitions, tuple(self.hypotheses), self.scope.ranges, sizes)
+        return Case(
+            self.table, self.definitions, tuple(self.hypotheses), self.scope.ranges, sizes, self.plants
+        )
 
 
 def _refuse_circles(label: str, definitions: Mapping[str, Definition]) -> None:

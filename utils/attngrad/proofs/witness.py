@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
@@ -10,7 +10,7 @@ from random import Random
 
 from sympy import Expr, Indexed, IndexedBase, Integer, Mul, Symbol, exp, log
 
-from .claim import Hypothesis, LedgerError
+from .claim import Hypothesis, LedgerError, Planted
 from .derive import Definition, name_of
 from .rationals import NotExact, World, ZeroDenominator
 from .read import Statement, Table
@@ -27,6 +27,7 @@ class Case:
     hypotheses: tuple[tuple[Hypothesis, Statement], ...]
     ranges: Mapping[Symbol | IndexedBase, tuple[Expr, Expr]]
     sizes: tuple[Mapping[str, int], ...]
+    plants: tuple[Callable[[Mapping[str, int], Random], Planted], ...] = ()
     cache: dict[str, list[tuple[Mapping[Symbol, int], World]]] = field(default_factory=dict)
 
     def worlds(self, statements: Sequence[Statement]) -> Iterator[tuple[Mapping[Symbol, int], World]]:
@@ -76,6 +77,10 @@ def _world(case: Case, named: Mapping[str, int], seed: int, model: str) -> tuple
     """Return one world, the numbers planted for the hypotheses checked against their printed form."""
     sizes = {symbol: named[name] for name, symbol in case.table.size.items() if name in named}
     given: dict[tuple, Fraction] = {}
+    for plant in case.plants:
+        given.update(plant(named, Random(seed)))
+    if defined := {key[0] for key in given} & set(case.definitions):
+        raise BadPlant(f"numbers are planted for {', '.join(sorted(defined))}, which is defined")
     for hypothesis, statement in case.hypotheses:
         planted = hypothesis.plant(named, Random(seed))
         strange = {key[0] for key in planted} - {name_of(e) for e in statement.lhs.atoms(Indexed, Symbol)}
