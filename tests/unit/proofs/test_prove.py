@@ -401,8 +401,9 @@ class TestRoots:
         return {(r"\varepsilon",): epsilon, **{("x", k + 1): v for k, v in enumerate(x)}}
 
     def judged(self, sign: str, plant=None) -> str:
-        claims = (Definition("def-m"), Definition("def-s", ("def-m",), plant=plant), Definition("def-h", ("def-s",)),
-                  claim := Identity("eq-x", ("def-h",)))  # fmt: skip
+        claim = Identity("eq-x", ("def-h",))
+        root = Definition("def-s", ("def-m",), plant=plant)
+        claims = (Definition("def-m"), root, Definition("def-h", ("def-s",)), claim)
         chapter = Chapter("small", self.NORM, ({"n": 2}, {"n": 3}), claims)
         shown = {"def-m": self.MEAN, "def-s": self.ROOT, "def-h": self.HAT, "eq-x": self.JACOBIAN % sign}
         text = "\n\n".join(f"$$\n{tex}\n$$ ({label})" for label, tex in shown.items())
