@@ -159,8 +159,8 @@ class TestWorkedInstances:
             eq_x=r"\sum_i v_i = 8",
         )
         context = Context(chapter, formulas, claim)
-        assert judge(context, claim, formulas["eq-x"].tex).word == "EXACT"
-        assert judge(context, claim, r"\sum_i v_i = 9").word == "REFUTED"
+        assert judge(context, formulas["eq-x"].tex).word == "EXACT"
+        assert judge(context, r"\sum_i v_i = 9").word == "REFUTED"
 
 
 @pytest.mark.parametrize(

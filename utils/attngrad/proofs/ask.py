@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sympy import Indexed, Symbol
-
 from .claim import Chapter, Definition, Hypothesis, Identity, LedgerError
-from .derive import name_of
+from .derive import names_in
 from .examine import page_formulas
 from .ledger import chapter as find_chapter
 from .page import Display
@@ -48,7 +46,7 @@ def ask(tex: str, page: str, uses: Sequence[str] = (), assume: Sequence[str] = (
         ]
     claim = Identity("eq-asked", tuple(chosen), tuple(assume))
     lines.append(f"with {', '.join(chosen) or 'no definitions'}:")
-    lines.append(str(judge(Context(chapter, formulas, claim), claim, tex)))
+    lines.append(str(judge(Context(chapter, formulas, claim), tex)))
     return "\n".join(lines)
 
 
@@ -64,7 +62,7 @@ def definitions_for(
             by_name[definition_of(claim.label, bodies[claim.label], chapter.table).name].append(claim.label)
     chosen: list[str] = []
     several: dict[str, list[str]] = {}
-    todo = sorted(names_in(reading))
+    todo = sorted(_names(reading))
     while todo:
         name = todo.pop(0)
         labels = by_name.get(name, [])
@@ -72,11 +70,9 @@ def definitions_for(
             several[name] = labels
         if labels and labels[0] not in chosen:
             chosen.append(labels[0])
-            todo += sorted(names_in(bodies[labels[0]]) - {name})
+            todo += sorted(_names(bodies[labels[0]]) - {name})
     return chosen, several
 
 
-def names_in(reading: Reading) -> set[str]:
-    """Return the names of all entries and scalars of a formula."""
-    sides = [side for s in reading.statements for side in (s.lhs, s.rhs)]
-    return {name_of(atom) for side in sides for atom in side.atoms(Indexed, Symbol)}
+def _names(reading: Reading) -> set[str]:
+    return {name for s in reading.statements for side in (s.lhs, s.rhs) for name in names_in(side)}

@@ -116,6 +116,14 @@ class Number(Claim):
     prefix = "num-"
 
 
+def circle(needs: Mapping[str, set[str]]) -> list[str]:
+    """Return the names that need themselves, or need one that does; an empty list when none does."""
+    left = dict(needs)
+    while ready := {name for name, others in left.items() if not others & set(left)}:
+        left = {name: others for name, others in left.items() if name not in ready}
+    return sorted(left)
+
+
 @dataclass(frozen=True)
 class Chapter:
     """The claims of one page, its notation, and the sizes at which the oracle runs."""
@@ -137,7 +145,8 @@ class Chapter:
             self._check_grounds(c)
         for sizes in (self.sizes, *(getattr(c, "sizes", ()) for c in self.claims)):
             self._check_sizes(sizes)
-        self._refuse_circles()
+        if stuck := circle({c.label: set(c.uses) for c in self.claims}):
+            raise LedgerError(f"{self.page}: these claims lean on each other: {', '.join(stuck)}")
 
     def _check_grounds(self, claim: Claim) -> None:
         """Check that a claim builds on definitions and on lemmas that hold wherever it needs them."""
@@ -165,15 +174,6 @@ class Chapter:
                 raise LedgerError(
                     f"{self.page}: a size is a name of the table, an integer from 1; got {name} = {value!r}"
                 )
-
-    def _refuse_circles(self) -> None:
-        """No claim may lean on itself, directly or through lemmas."""
-        left = {c.label: set(c.uses) for c in self.claims}
-        while left:
-            ready = {label for label, uses in left.items() if not uses & set(left)}
-            if not ready:
-                raise LedgerError(f"{self.page}: these claims lean on each other: {', '.join(sorted(left))}")
-            left = {label: uses for label, uses in left.items() if label not in ready}
 
     def __getitem__(self, label: str) -> Claim:
         for c in self.claims:

@@ -40,6 +40,11 @@ def name_of(entry: Expr) -> str:
     return str(entry.base) if isinstance(entry, Indexed) else entry.name
 
 
+def names_in(e: Expr) -> set[str]:
+    """Return the names of all entries and scalars of an expression."""
+    return {name_of(atom) for atom in e.atoms(Indexed, Symbol)}
+
+
 def indices_of(entry: Expr) -> tuple:
     """Return the indices of an entry; none for a scalar."""
     return tuple(entry.indices) if isinstance(entry, Indexed) else ()

@@ -94,7 +94,7 @@ def verdict(
         return Verdict(*floats.measure(chapter, formulas, claim, text))
     if isinstance(claim, (Definition, Hypothesis)):
         return _definition(chapter, formulas, claim, text)
-    return judge(Context(chapter, formulas, claim), claim, text)
+    return judge(Context(chapter, formulas, claim), text, quote=isinstance(claim, Wrong))
 
 
 def mark(tex: str, reading: Reading) -> str:
@@ -133,9 +133,9 @@ def examine(chapter: Chapter, formulas: Mapping[str, Display], claim: Claim, mut
         result.fingerprint = mark(formulas[claim.label].tex, reading)
         if bare := lines_without_reason(formulas[claim.label].tex, reading):
             result.verdict = Verdict("REFUSED", f"line {bare[0]} of the derivation gives no reason")
-    for name, tex in _mistakes(chapter, formulas, claim).items():
+    if mistakes := _mistakes(chapter, formulas, claim):
         context = Context(chapter, formulas, claim)
-        result.mistakes[name] = judge(context, Wrong("bad-" + name), tex)
+        result.mistakes = {name: judge(context, tex, quote=True) for name, tex in mistakes.items()}
     result.seconds = time.process_time() - start
     if mutants and not result.faults:
         start = time.process_time()
@@ -172,22 +172,23 @@ def _mutants(
         return
     tex = formulas[claim.label].tex
     original = read(tex, chapter.table_of(claim))
+    same = fingerprint(original)
     context = Context(chapter, formulas, claim) if isinstance(claim, Identity) else None
     for kind, mutant in of_string(tex, chapter.table):
-        yield kind, mutant, _judge_mutant(chapter, formulas, claim, context, original, mutant)
+        yield kind, mutant, _judge_mutant(chapter, formulas, claim, context, same, mutant)
     if context is not None:
         for kind, reading in of_reading(original):
             yield kind, f"object of {claim.label}", judge_reading(context, reading)
 
 
-def _judge_mutant(chapter, formulas, claim, context, original, mutant) -> Verdict:
+def _judge_mutant(chapter, formulas, claim, context, same, mutant) -> Verdict:
     try:
-        if fingerprint(read(mutant, chapter.table_of(claim))) == fingerprint(original):
+        if fingerprint(read(mutant, chapter.table_of(claim))) == same:
             return Verdict("SAME")
     except ReadError as error:
         return Verdict("REFUSED", str(error))
     if context is not None:
-        return judge(context, claim, mutant, cross_check=False)
+        return judge(context, mutant, cross_check=False)
     if isinstance(claim, (Definition, Hypothesis)):
         return _mutated_definition(chapter, formulas, claim, mutant)
     return verdict(chapter, formulas, claim, mutant)
@@ -214,7 +215,7 @@ def _mutated_definition(
             return Verdict("REFUTED", f"{other.label} fails: {found.word}")
     if isinstance(claim, Definition):
         same = Identity("eq-same", (claim.label,), at=claim.at)
-        if judge(Context(chapter, formulas, same), same, mutant).word in GOOD["eq-"]:
+        if judge(Context(chapter, formulas, same), mutant).word in GOOD["eq-"]:
             return Verdict("SAME", "it follows from the definition as printed")
     return Verdict("UNDECIDED", f"all {len(dependents)} claims that build on it still hold")
 

@@ -103,6 +103,11 @@ def gaps(
     return out
 
 
+def _sizes(chapter: Chapter, values: Mapping[str, object]) -> dict[Symbol, int]:
+    """Return the sizes that the values of a model fix."""
+    return {s: int(values[name]) for name, s in chapter.table.size.items() if name in values}
+
+
 def attack(
     chapter: Chapter, formulas: Mapping[str, Display], claim: Theorem, tex: str | None = None
 ) -> tuple[str, str]:
@@ -124,7 +129,7 @@ def attack(
         spans = [_Span(s.relation in ("<", ">")) for s in reading.statements]
         for trial in range(TRIALS):
             values = claim.model(np.random.default_rng(trial), trial)
-            sizes = {s: int(values[name]) for name, s in chapter.table.size.items() if name in values}
+            sizes = _sizes(chapter, values)
             for line, (statement, span) in enumerate(zip(reading.statements, spans, strict=True), start=1):
                 if fault := span.take(gaps(statement, reading, values, sizes)):
                     return "REFUTED", f"instance {trial}, line {line}: {fault}"
@@ -184,7 +189,7 @@ def measure(
     try:
         reading = read(text, chapter.table)
         values = claim.model(np.random.default_rng(0), 0)
-        sizes = {s: int(values[name]) for name, s in chapter.table.size.items() if name in values}
+        sizes = _sizes(chapter, values)
         evaluate = Evaluator(values, sizes)
         printed = [_precision(m) for m in _PRINTED.finditer(text)]
         if len(printed) != len(reading.statements) or any(s.relation != "~" for s in reading.statements):

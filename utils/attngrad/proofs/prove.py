@@ -8,8 +8,8 @@ from functools import cached_property
 
 from sympy import Expr, Indexed, IndexedBase, Pow, Rational, Sum, Symbol
 
-from .claim import Chapter, Claim, Hypothesis, Identity, LedgerError, Wrong
-from .derive import Definition, Deriver, indices_of, name_of
+from .claim import Chapter, Claim, Hypothesis, Identity, LedgerError, circle
+from .derive import Definition, Deriver, indices_of, name_of, names_in
 from .page import Display
 from .read import ReadError, Reading, Statement, Table, read
 from .sums import CannotDecide, Partial, PowerRule, RowSumRule, Scope, SumRule, is_zero
@@ -87,7 +87,8 @@ class Context:
         self.lemmas = [label for label in uses if isinstance(chapter[label], Identity)]
         for label in self.lemmas:
             self._check_lemma(chapter, formulas, label)
-        _refuse_circles(claim.label, self.definitions)
+        if stuck := circle({name: names_in(d.body) for name, d in self.definitions.items()}):
+            raise LedgerError(f"{claim.label}: these definitions go in a circle: {', '.join(stuck)}")
         self.scope = Scope(ranges)
         self.hypotheses: list[tuple[Hypothesis, Statement]] = []
         self._assumed = []
@@ -156,19 +157,6 @@ class Context:
         )
 
 
-def _refuse_circles(label: str, definitions: Mapping[str, Definition]) -> None:
-    """Raise LedgerError when a definition builds on itself, directly or through others."""
-    needs = {
-        n: {name_of(a) for a in d.body.atoms(Indexed, Symbol)} & set(definitions)
-        for n, d in definitions.items()
-    }
-    while needs:
-        ready = {n for n, others in needs.items() if not others & set(needs)}
-        if not ready:
-            raise LedgerError(f"{label}: these definitions go in a circle: {', '.join(sorted(needs))}")
-        needs = {n: others for n, others in needs.items() if n not in ready}
-
-
 def rule_of(label: str, statement: Statement, reading: Reading, table: Table) -> PowerRule | SumRule:
     """Return a hypothesis as a rule of the normal form.
 
@@ -211,14 +199,14 @@ def text_of(formulas: Mapping[str, Display], label: str) -> str:
     return formulas[label].tex
 
 
-def judge(context: Context, claim: Claim, tex: str, cross_check: bool = True) -> Verdict:
-    """Judge a formula in the place of a claim: the printed one, a mutant, a mistake, an answer.
+def judge(context: Context, tex: str, quote: bool = False, cross_check: bool = True) -> Verdict:
+    """Judge a formula on the ground of a claim: the printed one, a mutant, a mistake, an answer.
 
-    A formula that is shown as wrong is read as a quotation: a letter may be free and bound at once.
+    A formula that is shown as wrong is read as a ``quote``: a letter may be free and bound at once.
     With ``cross_check`` a counterexample does not count where the prover proves the same formula.
     """
     try:
-        reading = read(tex, context.table, quote=isinstance(claim, Wrong))
+        reading = read(tex, context.table, quote=quote)
     except ReadError as error:
         return Verdict("REFUSED", str(error))
     verdict = judge_reading(context, reading)

@@ -11,7 +11,7 @@ from random import Random
 from sympy import Expr, Indexed, IndexedBase, Integer, Mul, Symbol, exp, log
 
 from .claim import Hypothesis, LedgerError, Planted
-from .derive import Definition, name_of
+from .derive import Definition, names_in
 from .rationals import NotExact, World, ZeroDenominator
 from .read import Statement, Table
 
@@ -83,7 +83,7 @@ def _world(case: Case, named: Mapping[str, int], seed: int, model: str) -> tuple
         raise BadPlant(f"numbers are planted for {', '.join(sorted(defined))}, which is defined")
     for hypothesis, statement in case.hypotheses:
         planted = hypothesis.plant(named, Random(seed))
-        strange = {key[0] for key in planted} - {name_of(e) for e in statement.lhs.atoms(Indexed, Symbol)}
+        strange = {key[0] for key in planted} - names_in(statement.lhs)
         if strange:
             raise BadPlant(f"{hypothesis.label}: numbers are planted for {', '.join(sorted(strange))} too")
         given.update(planted)
