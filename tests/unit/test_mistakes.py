@@ -15,6 +15,8 @@ from attngrad.checks import check_close, check_jvp, check_vjp
 from attngrad.mistakes import MISTAKES, Mistake, mistake
 from attngrad.notation import RangeError
 
+from .bias_mistakes import BIAS_CHECKS, naive_bias_inputs, ruled_out_by_row_sums
+
 RNG = np.random.default_rng(0)
 S = RNG.standard_normal((3, 5))
 MASK = np.array([[1, 1, 0, 1, 0], [0, 1, 1, 1, 1], [1, 0, 0, 1, 1]], dtype=bool)
@@ -73,7 +75,7 @@ CHECKS = {
     "large-logits": large_logits,
     "empty-row": empty_row,
     "confident-loss": confident_loss,
-}
+} | BIAS_CHECKS
 
 
 @pytest.mark.parametrize("id", MISTAKES)
@@ -107,7 +109,7 @@ def naive_inputs(wrong: Mistake) -> dict[str, tuple]:
     one_key, one_row = (np.ones((3, 1)), u[:, :1]), (p[:1], u[:1])
     unit = TARGETS / TARGETS.sum(axis=-1, keepdims=True)
     column, full = S[:, :1], np.ones((3, 1), dtype=bool)
-    return {
+    inputs = {
         "softmax(s)": {"moderate-logits": (S,), "large": (S + 800.0,)},
         "softmax(s, mask)": {"no-empty-row": (S, MASK), "empty-row": (S, MASK & [[True], [False], [True]])},
         "softmax_jacobian(softmax(s))": {"one-key": (column,), "equal-logits": (np.zeros((3, 5)),)},
@@ -134,7 +136,8 @@ def naive_inputs(wrong: Mistake) -> dict[str, tuple]:
             "one-hot": (p, np.eye(3, 5), np.ones(3)),
             "one-row": (p[:1], TARGETS[:1], np.ones(1)),
         },
-    }[wrong.stands_for]
+    } | naive_bias_inputs()
+    return inputs[wrong.stands_for]
 
 
 @pytest.mark.parametrize("id", MISTAKES)
@@ -152,8 +155,25 @@ def test_what_naive_inputs_miss_is_recorded(id):
 
 def test_naive_inputs_miss_most_mistakes():
     """The lesson: a sum as loss, one key, one row or one-hot targets let most of these through."""
-    assert sum(bool(wrong.missed_by) for wrong in MISTAKES.values()) == 10
-    assert len(MISTAKES) == 12
+    assert sum(bool(wrong.missed_by) for wrong in MISTAKES.values()) == 22
+    assert len(MISTAKES) == 24
+
+
+def test_the_sum_of_a_row_rules_out_only_some_mistakes_of_the_bias_gradient():
+    """Five of the ten keep every row at the sum that theory asks for."""
+    out = ruled_out_by_row_sums()
+    assert out == {
+        "bias-inside-vjp-entrywise": True,
+        "bias-inside-vjp-literal": True,
+        "bias-inside-vjp-factor-dropped": False,
+        "bias-vjp-scaled-outside": False,
+        "bias-vjp-broadcast-last-head": False,
+        "bias-vjp-zero-for-a-batch": False,
+        "dropout-vjp-mask-dropped": False,
+        "lse-cotangent-dropped": True,
+        "sink-left-out-of-denominator-in-backward": True,
+        "softcap-vjp-factor-dropped": True,
+    }
 
 
 def test_ids_and_texts_are_well_formed():

@@ -3,13 +3,15 @@
 One letter means one axis in every signature, formula and test:
 
     B batch    H heads    H_kv heads of keys and values (divides H)
-    N queries  M keys     D features    n entries of one softmax row
+    N queries  M keys     D, D_v features of a key, of a value
+    n entries of one softmax row
     *rows      any number of leading axes, each index of which is one softmax row
 
 Annotations such as ``Float[np.ndarray, "*rows n"]`` are checked at run time where jaxtyping is loaded
 before this package (as the tests do). Elsewhere they stand for the array type alone, so NumPy suffices.
 """
 
+import math
 import operator
 import sys
 from collections.abc import Sequence
@@ -23,7 +25,8 @@ AXES = {
     "H_kv": "heads of keys and values; divides H",
     "N": "queries",
     "M": "keys",
-    "D": "features of a head",
+    "D": "features of a query or key of a head",
+    "D_v": "features of a value of a head",
     "n": "entries of one softmax row",
     "rows": "all leading axes: one softmax row for each of their indices",
     "offsets": "distinct relative offsets",
@@ -182,7 +185,7 @@ def finite_number(name: str, value: Any) -> float:
         number = float(value)
     except OverflowError as error:
         raise RangeError(f"{name}: expected a finite number, got one beyond the range of floats") from error
-    if not np.isfinite(number):
+    if not math.isfinite(number):
         raise RangeError(f"{name}: expected a finite number, got {number}")
     return number
 

@@ -7,6 +7,7 @@ gradient 0. A logit of -inf acts as a masked key; NaN and +inf raise an error th
 Saved values come first, then the cotangent or the tangent, and cotangents are never broadcast.
 """
 
+from attngrad.reference.attention import Attention, AttentionGradients, attention, attention_vjp
 from attngrad.reference.heads import expand_kv_heads, reduce_kv_heads
 from attngrad.reference.losses import (
     cross_entropy,
@@ -30,6 +31,10 @@ from attngrad.reference.temperature import (
 )
 
 __all__ = [
+    "Attention",
+    "AttentionGradients",
+    "attention",
+    "attention_vjp",
     "cross_entropy",
     "cross_entropy_vjp",
     "expand_kv_heads",

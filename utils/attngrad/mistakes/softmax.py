@@ -1,37 +1,9 @@
-"""Deliberately wrong variants of the library's functions, each with the check that must reject it.
-
-They exist so that checks can be tested: a check that accepts one of these proves nothing. A variant takes
-the arguments of the function that it stands for, named in ``stands_for``.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+"""Wrong versions of softmax, of its derivatives and of the losses behind it."""
 
 import numpy as np
 
 from attngrad import reference
-from attngrad.notation import RangeError
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """One wrong variant.
-
-    ``formula`` is LaTeX, ``seen`` says where it was seen, ``check`` names what must reject it, ``missed_by``
-    the naive inputs on which it agrees with the right function: "sum-loss" (a cotangent of ones), "one-key"
-    and "one-row", "one-hot" (weights that sum to one), "unit-temperature", "moderate-logits", "equal-logits",
-    "no-empty-row".
-    """
-
-    id: str
-    formula: str
-    seen: str
-    check: str
-    function: Callable[..., Any]
-    right: Callable[..., Any]
-    stands_for: str
-    missed_by: tuple[str, ...] = ()
+from attngrad.mistakes.record import Mistake
 
 
 def softmax_naive_exp(s: np.ndarray) -> np.ndarray:
@@ -112,7 +84,7 @@ def cross_entropy_vjp_unit_targets(p: np.ndarray, y: np.ndarray, dloss: np.ndarr
     return dloss[..., None] * (p - y)
 
 
-_ALL = (
+SOFTMAX = (
     Mistake(
         id="softmax-naive-exp",
         formula=r"p_i = \frac{e^{s_i}}{\sum_j e^{s_j}} \text{ in floating point}",
@@ -237,18 +209,3 @@ _ALL = (
         missed_by=("one-hot",),
     ),
 )
-
-MISTAKES = {mistake.id: mistake for mistake in _ALL}
-
-
-def mistake(id: str) -> Mistake:
-    """Return a mistake by its id.
-
-    Raises: RangeError that lists the ids that exist.
-
-    >>> mistake("softmax-vjp-elementwise").function(np.array([0.25, 0.75]), np.array([1.0, 0.0]))
-    array([0.25, 0.  ])
-    """
-    if id not in MISTAKES:
-        raise RangeError(f"id: expected one of {', '.join(MISTAKES)}, got {id!r}")
-    return MISTAKES[id]

@@ -1,0 +1,29 @@
+"""What is recorded with a wrong version of a function."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One wrong variant.
+
+    ``formula`` is LaTeX, ``seen`` says where it was seen, ``check`` names what must reject it, ``missed_by``
+    the naive inputs on which it agrees with the right function:
+
+    - of softmax: "sum-loss" (a cotangent of ones), "one-key" and "one-row", "one-hot" (weights that sum to
+      one), "unit-temperature", "moderate-logits", "equal-logits", "no-empty-row";
+    - of attention: "unit-scale", "zero-bias", "equal-bias" (the same for all keys of a row), "hard-mask" (a
+      bias of 0 and -inf), "one-head", "one-batch", "zero-lse-cotangent", "no-sink" (one of -inf), "uncapped"
+      (scores far below the cap), "no-dropout".
+    """
+
+    id: str
+    formula: str
+    seen: str
+    check: str
+    function: Callable[..., Any]
+    right: Callable[..., Any]
+    stands_for: str
+    missed_by: tuple[str, ...] = ()
