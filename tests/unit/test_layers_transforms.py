@@ -12,6 +12,7 @@ from torch.func import grad, jacfwd, jacrev, jvp, vmap
 from attngrad import closed, layers
 from attngrad import reference as ref
 from attngrad.checks import check_close
+from attngrad.layers.arguments import widened
 from attngrad.notation import DtypeError, RangeError
 
 RNG = np.random.default_rng(0)
@@ -229,9 +230,9 @@ def test_large_logits_have_finite_forward_derivatives_by_the_temperature():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_16_bit_inputs_are_computed_in_float32(dtype):
     s = S.to(dtype)
-    got = layers._inside(s)
+    got = widened(s)
     assert got.dtype == torch.float32
-    assert layers._inside(S).dtype == torch.float64
+    assert widened(S).dtype == torch.float64
 
 
 def test_a_float16_loss_beyond_its_range_is_inf_and_has_a_gradient():

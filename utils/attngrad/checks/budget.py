@@ -108,6 +108,6 @@ def _axes(axis: int | None, ndim: int) -> tuple[int, ...]:
     return (axis,)
 
 
-def _largest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+def _largest(x: np.ndarray | np.floating, axes: tuple[int, ...]) -> np.ndarray:
     """Return the largest absolute entry over some axes."""
     return np.asarray(np.abs(x).max(axis=axes, initial=0.0))

@@ -1,34 +1,28 @@
-"""Closed-form derivatives as torch autograd functions: whole rows at once, no blocks.
-
-`attngrad.layers` checks the arguments and calls these with logits in float32 or float64 and a boolean tensor
-that says where a key takes part. Backward passes consist of differentiable operations on saved tensors, so
-they can be differentiated again.
-
-Each function has two classes. torch.compile refuses one with a forward-mode derivative, so a class without it
-serves there, and the class derived from it adds `jvp`. torch does not differentiate a `jvp` by an outer
-forward level: under two nested forward levels the value is computed in plain operations, which torch
-differentiates itself.
-"""
-
-from collections.abc import Callable
-from typing import Any
+"""Softmax, log-softmax and cross-entropy of whole rows."""
 
 import torch
-from torch._C._functorch import TransformType, get_interpreter_stack
+
+from attngrad.closed.modes import call
+
+
+def largest(logits: torch.Tensor) -> torch.Tensor:
+    """Return the largest logit of each row, 0 where there is none but -inf."""
+    if logits.shape[-1] == 0:
+        return logits.new_zeros(*logits.shape[:-1], 1)
+    found = logits.amax(dim=-1, keepdim=True)
+    return found.masked_fill(found.isneginf(), 0.0)
 
 
 def top(x: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
     """Return the largest allowed entry of each row, 0 where there is none."""
-    if x.shape[-1] == 0:
-        return x.new_zeros(*x.shape[:-1], 1)
-    largest = x.masked_fill(~allowed, -torch.inf).amax(dim=-1, keepdim=True)
-    return largest.masked_fill(largest.isneginf(), 0.0)
+    return largest(x.masked_fill(~allowed, -torch.inf))
 
 
 def shifted(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
     """Return the logits minus the largest allowed one of their row; -inf where nothing is allowed."""
     # The shift cancels in all that is made of it, so it need not be differentiated.
-    return s.masked_fill(~allowed, -torch.inf) - top(s.detach(), allowed)
+    logits = s.masked_fill(~allowed, -torch.inf)
+    return logits - largest(logits.detach())
 
 
 def weights(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
@@ -48,18 +42,6 @@ def log_weights(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
 def through_softmax(p: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Return J x = p (x - sum p x); J is symmetric, so this serves both directions."""
     return p * (x - (p * x).sum(dim=-1, keepdim=True))
-
-
-def forward_levels() -> int:
-    """Return how many forward-mode transforms of torch.func are at work, one inside the other."""
-    return sum(level.key() == TransformType.Jvp for level in get_interpreter_stack() or ())
-
-
-def _call(compiled: type, eager: type, plain: Callable[..., torch.Tensor], *arguments: Any) -> torch.Tensor:
-    """Return the function by the class for compiled code, by that with `jvp`, or by plain operations."""
-    if torch.compiler.is_compiling():
-        return compiled.apply(*arguments)
-    return plain(*arguments) if forward_levels() > 1 else eager.apply(*arguments)
 
 
 class Softmax(torch.autograd.Function):
@@ -93,7 +75,7 @@ class ForwardSoftmax(Softmax):
 
 def softmax(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
     """Return softmax over the allowed keys, with its closed-form derivatives."""
-    return _call(Softmax, ForwardSoftmax, weights, s, allowed)
+    return call(Softmax, ForwardSoftmax, weights, s, allowed)
 
 
 class LogSoftmax(torch.autograd.Function):
@@ -129,7 +111,7 @@ class ForwardLogSoftmax(LogSoftmax):
 
 def log_softmax(s: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
     """Return log-softmax over the allowed keys, with its closed-form derivatives."""
-    return _call(LogSoftmax, ForwardLogSoftmax, log_weights, s, allowed)
+    return call(LogSoftmax, ForwardLogSoftmax, log_weights, s, allowed)
 
 
 def loss_of_rows(s: torch.Tensor, y: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
@@ -184,7 +166,7 @@ class ForwardCrossEntropy(CrossEntropy):
 
 def cross_entropy(s: torch.Tensor, y: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
     """Return the cross-entropy of each row over the allowed keys, with its closed-form derivatives."""
-    return _call(CrossEntropy, ForwardCrossEntropy, loss_of_rows, s, y, allowed)
+    return call(CrossEntropy, ForwardCrossEntropy, loss_of_rows, s, y, allowed)
 
 
 def tempered(x: torch.Tensor, tau: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
@@ -230,4 +212,4 @@ class ForwardSoftmaxTemperature(SoftmaxTemperature):
 
 def softmax_temperature(x: torch.Tensor, tau: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
     """Return the softmax of x / tau over the allowed keys, with its closed-form derivatives."""
-    return _call(SoftmaxTemperature, ForwardSoftmaxTemperature, tempered, x, tau, allowed)
+    return call(SoftmaxTemperature, ForwardSoftmaxTemperature, tempered, x, tau, allowed)
