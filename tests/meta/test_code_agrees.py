@@ -1,26 +1,22 @@
-"""What is proved is what the code computes: printed formulas, evaluated in floats, against the library.
+"""What is proved is what the code computes: the formulas of softmax, in floats, against the library.
 
-With `test_mistakes_agree.py` this is the only place that imports both proofs and reference.
+`test_bias_code_agrees.py` does the same for attention. With `test_mistakes_agree.py` these are the only
+places that import both proofs and reference.
 """
 
 import inspect
 import re
 from collections.abc import Callable
-from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
 from attngrad import layers, reference
-from attngrad.proofs.claim import Chapter
-from attngrad.proofs.examine import page_formulas
-from attngrad.proofs.floats import Evaluator
-from attngrad.proofs.ledger import chapters
-from attngrad.proofs.read import read
 
-BOOK: Chapter = next(b for b in chapters() if b.page == "02_softmax_jacobian")
-FORMULAS = page_formulas(BOOK)
+from . import printed_formulas
+
+PAGE = "02_softmax_jacobian"
 N = 5
 RNG = np.random.default_rng(7)
 S, DP, TS = RNG.normal(size=N), RNG.normal(size=N), RNG.normal(size=N)
@@ -36,15 +32,8 @@ VALUES = {"n": N, "u": U, r"\bar{u}": P @ U, r"\bar{d}": P @ DP,
 
 
 def printed(label: str, letters: str) -> np.ndarray:
-    """Return the last right side of a display at every value of its free letters, in the order given."""
-    reading = read(FORMULAS[label].tex, BOOK.table)
-    evaluate = Evaluator(VALUES, {BOOK.table.size["n"]: N})
-    symbols = [next(x for x in reading.scope.ranges if str(x) == letter) for letter in letters]
-    body = reading.statements[-1].rhs
-    out = np.empty((N,) * len(letters))
-    for at in product(range(N), repeat=len(letters)):
-        out[at] = evaluate(body, {s: k + 1 for s, k in zip(symbols, at, strict=True)})
-    return out
+    """Return what a display of the page says, at every value of its free letters."""
+    return printed_formulas.printed(PAGE, label, letters, VALUES, {"n": N, "N": 1})
 
 
 one = np.array(1.0)
@@ -90,7 +79,8 @@ CASES: dict[str, tuple[Callable[[], np.ndarray], Callable[[], np.ndarray]]] = {
         lambda: DP @ printed("eq-temperature-derivative", "i"),
     ),
 }
-PUBLIC = {n: f for n, f in vars(reference).items() if inspect.isfunction(f) and not n.startswith("_")}
+ELSEWHERE = {"attention", "attention_vjp"}
+PUBLIC = {n: f for n, f in vars(reference).items() if inspect.isfunction(f) and n not in ELSEWHERE}
 DERIVED = {n: re.findall(r"(?:eq|def)-[a-z0-9-]+", m[1]) for n, f in PUBLIC.items()
            if (m := re.search(r"Derived in: (.*?)\.\n", f.__doc__ or "", re.S))}  # fmt: skip
 

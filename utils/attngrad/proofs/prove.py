@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from sympy import Expr, Indexed, IndexedBase, Pow, Rational, Sum, Symbol
 
@@ -50,6 +50,13 @@ def definition_of(label: str, reading: Reading, table: Table) -> Definition:
     return Definition(name_of(left), indices_of(left), right)
 
 
+@lru_cache(maxsize=512)
+def _read_definition(label: str, tex: str, table: Table) -> tuple[Reading, Definition]:
+    """Return how a display is read and what it defines; the same definition serves many claims."""
+    reading = read(tex, table)
+    return reading, definition_of(label, reading, table)
+
+
 def covers_its_axes(entry: Expr, reading: Reading, table: Table, bound: Mapping | None = None) -> bool:
     """Say whether the indices of an entry are distinct letters that run over all of its axes."""
     ranges = {**reading.scope.ranges, **(bound or {})}
@@ -74,9 +81,8 @@ class Context:
         self.names: dict[str, str] = {}
         ranges = dict(self.table.scope().ranges)
         for label in uses:
-            reading = read(text_of(formulas, label), self.table)
+            reading, definition = _read_definition(label, text_of(formulas, label), self.table)
             ranges.update(reading.scope.ranges)
-            definition = definition_of(label, reading, self.table)
             if definition.name in self.definitions:
                 raise LedgerError(
                     f"{claim.label}: {definition.name} is defined twice, the second time by {label}"
@@ -101,7 +107,7 @@ class Context:
     def _check_lemma(self, chapter: Chapter, formulas: Mapping[str, Display], label: str) -> None:
         """A lemma holds for names as they were when it was proved: no other definition may be in force."""
         for other in set(chapter.closure(chapter[label])[0]) - set(self.names):
-            name = definition_of(other, read(text_of(formulas, other), self.table), self.table).name
+            name = _read_definition(other, text_of(formulas, other), self.table)[1].name
             if name in self.definitions and name != self.names[label]:
                 raise LedgerError(f"{label} was proved with {name} from {other}; here it is another {name}")
 

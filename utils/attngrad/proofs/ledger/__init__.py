@@ -6,7 +6,7 @@ from importlib import import_module
 
 from ..claim import Chapter
 
-PAGES = ("02_softmax_jacobian",)
+PAGES = ("02_softmax_jacobian", "04_bias_gradient")
 
 
 def chapter(page: str) -> Chapter:
