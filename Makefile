@@ -3,6 +3,7 @@ PYTHON ?= python3
 LOCK ?= requirements.txt
 NB ?=
 FROM ?= text
+BENCH ?= cpu
 NBVAL ?= --nbval
 
 # Two processes of two threads each are slower on two cores than two of one; a fixed count also fixes the bits.
@@ -16,7 +17,7 @@ ENVIRONMENT := sh utils/booktools/environment.sh
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help book test test-all chapters sync proofs lab lint lock offline-zip clean
+.PHONY: help book test test-all chapters sync proofs bench lab lint lock offline-zip clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -33,9 +34,11 @@ test-all:  ## the same and the tests marked slow
 	@$(ENVIRONMENT) test
 	@$(RUN) -m booktools.suite --all --nbval=$(NBVAL)
 
-sync:  ## write the notebooks from book/text (FROM=ipynb: write the text from the notebooks; NB=02: one chapter)
+sync:  ## write the notebooks from book/text, the errata and the cards (FROM=ipynb: notebooks to text; NB=02: one)
 	@$(ENVIRONMENT) test
 	@$(RUN) -m booktools.sync --from $(FROM) $(NB)
+	@$(RUN) -m booktools.errata
+	@$(RUN) -m booktools.cards
 
 chapters:  ## run the notebooks and store their outputs (NB=02: one chapter)
 	@$(ENVIRONMENT) test
@@ -45,6 +48,10 @@ chapters:  ## run the notebooks and store their outputs (NB=02: one chapter)
 proofs:  ## prove every printed formula, show the verdicts and write the ledger
 	@$(ENVIRONMENT) test
 	@$(RUN) -m attngrad.proofs --write
+
+bench:  ## check and time each operator on one thread of the CPU (BENCH="cpu --record": also store the rows)
+	@$(ENVIRONMENT) test
+	@$(RUN) -m attngrad.bench $(BENCH)
 
 lab:  ## open the notebooks in JupyterLab
 	@$(ENVIRONMENT) lab
