@@ -85,3 +85,58 @@ def test_the_style_ends_with_the_figure():
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+RNG = np.random.default_rng(5)
+SCORES, VALUES = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 2))
+
+
+def test_one_bias_moves_its_own_row_of_weights_and_its_own_output():
+    p, step = softmax(SCORES), 1e-6
+    figure, moved = plots.bias_influence(p, VALUES, query=1, key=2)
+    bump = np.zeros((3, 4))
+    bump[1, 2] = step
+    change = (softmax(SCORES + bump) - softmax(SCORES - bump)) / (2 * step)
+    check_close("weights", moved["weights"], change, "difference")
+    check_close("output", moved["output"], change @ VALUES, "difference")
+    check_close("towards the value", moved["output"][1], p[1, 2] * (VALUES[2] - p[1] @ VALUES))
+    assert np.abs(moved["output"][1]).min() > 1e-3
+    assert not moved["weights"][[0, 2]].any()
+    (image,) = figure.axes[0].images
+    assert np.array_equal(image.get_array(), moved["weights"])
+    figure.canvas.draw()
+
+
+def test_the_gap_is_what_the_other_keys_would_have_added():
+    p, dp = softmax(SCORES), RNG.normal(size=(3, 4))
+    figure, shown = plots.bias_gap(p, dp)
+    check_close("rows", shown["truth"].sum(axis=1), np.zeros(3), terms=np.abs(p * dp).sum(axis=1))
+    others = (p * dp).sum(axis=1, keepdims=True) - p * dp
+    check_close("gap", shown["gap"], p * others, terms=np.abs(p * dp).sum())
+    assert np.abs(shown["gap"]).max() > 0.05
+    images = [axes.images[0].get_array() for axes in figure.axes]
+    assert all(np.array_equal(got, want) for got, want in zip(images, shown.values(), strict=True))
+    figure.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        ((SCORES[0], VALUES, 0, 0), ShapeError, "p: expected at least 2 axes"),
+        ((softmax(SCORES), VALUES[:3], 0, 0), ShapeError, r"v: expected shape \(4, 2\) .* got \(3, 2\)"),
+        ((softmax(SCORES), VALUES[:, :1], 0, 0), ShapeError, r"v: expected shape \(4, 2\) .* got \(4, 1\)"),
+        ((softmax(SCORES), VALUES, 3, 0), RangeError, "query: expected 0 to 2, got 3"),
+        ((softmax(SCORES), VALUES, 0, -1), RangeError, "key: expected 0 to 3, got -1"),
+        ((softmax(SCORES), VALUES, 0.0, 0), DtypeError, "query: expected an integer"),
+    ],
+)
+def test_bad_input_of_the_influence_is_named(raw_errors, arguments, error, told):
+    with pytest.raises(error, match=told):
+        plots.bias_influence(*arguments)
+
+
+def test_bad_input_of_the_gap_is_named(raw_errors):
+    with pytest.raises(ShapeError, match=r"p: expected shape \(3, 4\) as for one matrix, got \(1, 3, 4\)"):
+        plots.bias_gap(softmax(SCORES)[None], SCORES[None])
+    with pytest.raises(ShapeError, match="dp: expected shape"):
+        plots.bias_gap(softmax(SCORES), SCORES[:2])

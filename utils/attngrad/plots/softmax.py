@@ -1,42 +1,13 @@
-"""Figures of the book; each function returns the figure and the data that it shows, to assert on.
+"""Figures of the softmax Jacobian: its entries, and its norm over all weights and over all scales."""
 
-Matplotlib is imported when a figure is drawn. Figures have a white ground and dark text, which reads on
-light and dark pages, and colours that remain apart for colour-blind readers (Okabe and Ito; cividis).
-"""
-
-from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from attngrad.notation import Float, RangeError, check_same_shape, finite_array, integer
+from attngrad.plots.style import BLUE, GREEN, ORANGE, style
 from attngrad.reference import softmax, softmax_jacobian
-
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
-
-_STYLE = {
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "figure.dpi": 110,
-    "axes.facecolor": "white",
-    "axes.edgecolor": "#333333",
-    "axes.labelcolor": "#222222",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "text.color": "#222222",
-    "xtick.color": "#333333",
-    "ytick.color": "#333333",
-    "font.size": 10.0,
-    "legend.frameon": False,
-}
-
-
-def style() -> AbstractContextManager[None]:
-    """Return the context in which every figure of the book is drawn."""
-    import matplotlib
-
-    return matplotlib.rc_context(_STYLE)
 
 
 def spectral_norm(p: Float[np.ndarray, "*rows n"]) -> Float[np.ndarray, "*rows"]:
