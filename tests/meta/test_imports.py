@@ -23,17 +23,18 @@ STAR = {
     "checks": {"notation"},
     "mistakes": {"notation", "reference"},
     "plots": {"notation", "reference"},
+    "bench": {"notation", "reference", "layers", "checks"},
 }
 # What else a part may import when it is loaded. The gate of the proofs reads built pages with bs4; figures
-# import matplotlib when they are drawn.
+# import matplotlib when they are drawn, benchmarks torch when they run.
 OUTSIDE = {
     "closed": {"torch"},
     "layers": {"torch"},
     "proofs": {"sympy", "lark", "bs4"},
 }
-INSIDE_FUNCTIONS = {"plots": {"matplotlib"}}
+INSIDE_FUNCTIONS = {"plots": {"matplotlib"}, "bench": {"torch"}}
 FREE = sys.stdlib_module_names | {"numpy"}
-LIGHT = ["", "notation", "offsets", "reference", "checks", "mistakes", "plots"]
+LIGHT = ["", "notation", "offsets", "reference", "checks", "mistakes", "plots", "bench"]
 HEAVY = {"torch", "sympy", "lark", "matplotlib", "scipy", "jaxtyping", "beartype", "hypothesis", "pytest"}
 
 
@@ -118,6 +119,8 @@ def test_every_part_of_the_star_exists():
         ("notation", "import torch"),
         ("reference", "import scipy.special"),
         ("plots", "import matplotlib.pyplot as plt"),
+        ("bench", "import torch"),
+        ("bench", "from attngrad.proofs import sums"),
         ("plots", "try:\n    import matplotlib\nexcept ImportError:\n    pass"),
         ("mistakes", "class A:\n    import torch"),
         ("", "from attngrad import reference"),
@@ -133,6 +136,7 @@ def test_a_planted_import_is_found(part, source):
         ("reference", "import numpy as np\nfrom attngrad.notation import Float\nfrom .softmax import lse"),
         ("reference", "from attngrad.reference.softmax import lse"),
         ("plots", "def f():\n    import matplotlib.pyplot as plt"),
+        ("bench", "def f():\n    import torch\n    from attngrad import layers"),
         ("layers", "import torch\nfrom attngrad import closed"),
     ],
 )

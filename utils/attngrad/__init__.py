@@ -12,6 +12,7 @@ import importlib
 from types import ModuleType
 
 _MODULES = (
+    "bench",
     "checks",
     "closed",
     "layers",

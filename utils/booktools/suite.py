@@ -57,8 +57,8 @@ def pytest(part: str, *arguments: str) -> tuple[str, ...]:
 def parts(everything: bool, nbval: str) -> list[Part]:
     """Return the parts in order: what fails fast comes first."""
     chosen = () if everything else ("-m", "not slow")
-    checks = ("booktools.sync", "booktools.execute", "booktools.status")
-    lint = (module("ruff", "check", "."), *(module(name, "--check") for name in checks))
+    checks = ("sync", "execute", "status", "cards", "errata")
+    lint = (module("ruff", "check", "."), *(module(f"booktools.{name}", "--check") for name in checks))
     return [
         Part("lint", lint),
         Part("proofs", (module("attngrad.proofs", "--check"),)),
