@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from random import Random
 
 import numpy as np
@@ -116,6 +117,12 @@ class Number(Claim):
     prefix = "num-"
 
 
+@lru_cache(maxsize=64)
+def _at(table: Table, sizes: tuple[tuple[str, int], ...]) -> Table:
+    """Return a table at fixed sizes; one for all claims of a worked example."""
+    return table.at(**dict(sizes))
+
+
 def circle(needs: Mapping[str, set[str]]) -> list[str]:
     """Return the names that need themselves, or need one that does; an empty list when none does."""
     left = dict(needs)
@@ -183,7 +190,7 @@ class Chapter:
 
     def table_of(self, claim: Claim) -> Table:
         """Return the notation in which the formula of a claim is read."""
-        return self.table.at(**claim.at) if claim.at else self.table
+        return _at(self.table, tuple(sorted(claim.at.items()))) if claim.at else self.table
 
     def closure(self, claim: Claim) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the labels that a claim uses and assumes.

@@ -110,7 +110,8 @@ def places(statement: Statement, ranges: Mapping, sizes: Mapping[Symbol, int]) -
     """Yield every value of the free index letters of an equation."""
     letters = (statement.lhs.free_symbols | statement.rhs.free_symbols) & set(ranges)
     order = sorted((x for x in letters if isinstance(x, Symbol)), key=str)
-    bounds = [tuple(b.subs(sizes) for b in ranges[x]) for x in order]
+    numbers = {symbol: Integer(size) for symbol, size in sizes.items()}
+    bounds = [tuple(b.xreplace(numbers) for b in ranges[x]) for x in order]
     if unknown := {str(s) for pair in bounds for b in pair for s in b.free_symbols}:
         raise LedgerError(f"no size is given for {', '.join(sorted(unknown))}")
     for at in product(*[range(int(low), int(high) + 1) for low, high in bounds]):

@@ -26,6 +26,10 @@ def interval(expression: Expr, ranges: Ranges) -> Range:
     >>> interval(n - i, {i: (Integer(1), n)})
     (0, n - 1)
     """
+    if isinstance(expression, Symbol) and expression in ranges:
+        low, high = ranges[expression]
+        if not (low.free_symbols | high.free_symbols) & ranges.keys():
+            return low, high
     entries = {t: Dummy(integer=True) for t in expression.atoms(Indexed) if t.base in ranges}
     known = {**ranges, **{d: ranges[t.base] for t, d in entries.items()}}
     plain = expand(expression.xreplace(entries))

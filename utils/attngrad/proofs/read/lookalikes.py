@@ -44,7 +44,8 @@ def skeleton(name: str) -> str:
 
 def pairs(names: Iterable[str]) -> list[tuple[str, str]]:
     """Return the pairs of different names that print alike."""
-    return [(a, b) for a, b in combinations(sorted(set(names)), 2) if skeleton(a) == skeleton(b)]
+    seen = {name: skeleton(name) for name in sorted(set(names))}
+    return [(a, b) for a, b in combinations(seen, 2) if seen[a] == seen[b]]
 
 
 def character(symbol: str) -> str:
