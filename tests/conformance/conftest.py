@@ -4,7 +4,17 @@ import sys
 
 import jaxtyping
 
-CORE = ("checks", "closed", "layers", "mistakes", "notation", "offsets", "plots", "reference")
+CORE = (
+    "checks",
+    "closed",
+    "differentiation",
+    "layers",
+    "mistakes",
+    "notation",
+    "offsets",
+    "plots",
+    "reference",
+)
 
 if "attngrad.notation" not in sys.modules:
     jaxtyping.install_import_hook([f"attngrad.{name}" for name in CORE], "beartype.beartype")

@@ -21,20 +21,27 @@ STAR = {
     "closed": {"notation"},
     "layers": {"notation", "offsets", "closed"},
     "checks": {"notation"},
-    "mistakes": {"notation", "reference"},
-    "plots": {"notation", "reference"},
+    "mistakes": {"notation", "offsets", "reference"},
+    "differentiation": {"notation"},
+    "plots": {"notation", "offsets", "reference", "differentiation"},
+    "tasks": {"notation", "offsets"},
     "bench": {"notation", "reference", "layers", "checks"},
+    "exercises": {"notation", "reference", "checks", "mistakes", "proofs"},
 }
 # What else a part may import when it is loaded. The gate of the proofs reads built pages with bs4; figures
-# import matplotlib when they are drawn, benchmarks torch when they run.
+# import matplotlib when they are drawn, benchmarks torch when they run, graders sympy for a formula.
 OUTSIDE = {
     "closed": {"torch"},
     "layers": {"torch"},
     "proofs": {"sympy", "lark", "bs4"},
+    "exercises": {"sympy"},
 }
 INSIDE_FUNCTIONS = {"plots": {"matplotlib"}, "bench": {"torch"}}
 FREE = sys.stdlib_module_names | {"numpy"}
-LIGHT = ["", "notation", "offsets", "reference", "checks", "mistakes", "plots", "bench"]
+LIGHT = [
+    "", "notation", "offsets", "reference", "checks", "mistakes", "differentiation", "plots", "bench",
+    "tasks", "exercises",
+]  # fmt: skip
 HEAVY = {"torch", "sympy", "lark", "matplotlib", "scipy", "jaxtyping", "beartype", "hypothesis", "pytest"}
 
 

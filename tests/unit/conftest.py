@@ -6,7 +6,18 @@ from collections.abc import Iterator
 import jaxtyping
 import pytest
 
-CORE = ("checks", "closed", "layers", "mistakes", "notation", "offsets", "plots", "reference")
+CORE = (
+    "checks",
+    "closed",
+    "differentiation",
+    "layers",
+    "mistakes",
+    "notation",
+    "offsets",
+    "plots",
+    "reference",
+    "tasks",
+)
 
 if "attngrad.notation" not in sys.modules:
     jaxtyping.install_import_hook([f"attngrad.{name}" for name in CORE], "beartype.beartype")

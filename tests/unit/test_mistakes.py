@@ -15,7 +15,10 @@ from attngrad.checks import check_close, check_jvp, check_vjp
 from attngrad.mistakes import MISTAKES, Mistake, mistake
 from attngrad.notation import RangeError
 
+from .attention_mistakes import ATTENTION_CHECKS, naive_attention_inputs
 from .bias_mistakes import BIAS_CHECKS, naive_bias_inputs, ruled_out_by_row_sums
+from .calculus_mistakes import CALCULUS_CHECKS, naive_calculus_inputs
+from .table_mistakes import TABLE_CHECKS, naive_table_inputs
 
 RNG = np.random.default_rng(0)
 S = RNG.standard_normal((3, 5))
@@ -76,6 +79,7 @@ CHECKS = {
     "empty-row": empty_row,
     "confident-loss": confident_loss,
 } | BIAS_CHECKS
+CHECKS |= TABLE_CHECKS | CALCULUS_CHECKS | ATTENTION_CHECKS
 
 
 @pytest.mark.parametrize("id", MISTAKES)
@@ -137,6 +141,7 @@ def naive_inputs(wrong: Mistake) -> dict[str, tuple]:
             "one-row": (p[:1], TARGETS[:1], np.ones(1)),
         },
     } | naive_bias_inputs()
+    inputs |= naive_table_inputs() | naive_calculus_inputs() | naive_attention_inputs()
     return inputs[wrong.stands_for]
 
 
@@ -155,8 +160,8 @@ def test_what_naive_inputs_miss_is_recorded(id):
 
 def test_naive_inputs_miss_most_mistakes():
     """The lesson: a sum as loss, one key, one row or one-hot targets let most of these through."""
-    assert sum(bool(wrong.missed_by) for wrong in MISTAKES.values()) == 22
-    assert len(MISTAKES) == 24
+    assert sum(bool(wrong.missed_by) for wrong in MISTAKES.values()) == 47
+    assert len(MISTAKES) == 52
 
 
 def test_the_sum_of_a_row_rules_out_only_some_mistakes_of_the_bias_gradient():

@@ -124,7 +124,7 @@ def undeclared_axes(source: str) -> set[str]:
     """Return the axis letters in shape annotations that the notation does not declare."""
     found = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) and node.slice.elts:
             name = getattr(node.value, "id", "")
             shape = node.slice.elts[-1]
             if name in ("Float", "Bool", "Int") and isinstance(shape, ast.Constant):

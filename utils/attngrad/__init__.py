@@ -15,6 +15,8 @@ _MODULES = (
     "bench",
     "checks",
     "closed",
+    "differentiation",
+    "exercises",
     "layers",
     "mistakes",
     "notation",
@@ -22,6 +24,7 @@ _MODULES = (
     "plots",
     "proofs",
     "reference",
+    "tasks",
 )
 
 

@@ -5,6 +5,7 @@ One letter means one axis in every signature, formula and test:
     B batch    H heads    H_kv heads of keys and values (divides H)
     N queries  M keys     D, D_v features of a key, of a value
     n entries of one softmax row
+    R rows of a bias table
     *rows      any number of leading axes, each index of which is one softmax row
 
 Annotations such as ``Float[np.ndarray, "*rows n"]`` are checked at run time where jaxtyping is loaded
@@ -28,8 +29,11 @@ AXES = {
     "D": "features of a query or key of a head",
     "D_v": "features of a value of a head",
     "n": "entries of one softmax row",
+    "R": "rows of a bias table",
     "rows": "all leading axes: one softmax row for each of their indices",
     "offsets": "distinct relative offsets",
+    "steps": "steps of a difference",
+    "V": "tokens of a vocabulary",
 }
 
 
@@ -145,6 +149,15 @@ def check_same_shape(name: str, shape: Sequence[int], other: str, wanted: Sequen
     """
     if tuple(shape) != tuple(wanted):
         raise ShapeError(f"{name}: expected shape {tuple(wanted)} as for {other}, got {tuple(shape)}")
+
+
+def check_has_entries(name: str, shape: Sequence[int]) -> None:
+    """Require an array with at least one entry.
+
+    Raises: ShapeError that names the shape.
+    """
+    if 0 in tuple(shape):
+        raise ShapeError(f"{name}: expected at least one entry, got shape {tuple(shape)}")
 
 
 def integer(name: str, value: Any, least: int | None = None) -> int:

@@ -152,7 +152,7 @@ def is_tested(path: str, tests: str) -> bool:
     """Tell whether a test calls a function, or the caller of a private one; or a cell, one of a cell."""
     first, *_, name = path.split(".")
     if first != "attngrad":
-        return len(re.findall(rf"\b{name}\(", (TEXTS / f"{first}.md").read_text())) > 1
+        return len(re.findall(rf"\b{name}\b", (TEXTS / f"{first}.md").read_text())) > 1
     part = path.split(".")[1]
     callers = [name]
     if name.startswith("_"):
@@ -160,7 +160,9 @@ def is_tested(path: str, tests: str) -> bool:
         functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
         callers = [one.name for one in functions if f" {name}(" in ast.get_source_segment(source, one)]
     alias = {"reference": "(?:reference|ref)"}.get(part, part)
-    return any(re.search(rf"\b{alias}\.{caller}\(", tests) for caller in callers if caller[0] != "_")
+    public = [caller for caller in callers if caller[0] != "_"]
+    imported = rf"from attngrad\.{part} import [\w\s,()]*\b"
+    return any(re.search(rf"\b{alias}\.{one}\(|{imported}{one}\b", tests) for one in public)
 
 
 def test_a_function_without_a_test_is_seen() -> None:

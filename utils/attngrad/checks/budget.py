@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from attngrad.checks.arguments import check_flag, check_kind, is_one_of
 from attngrad.checks.compare import check_not_vacuous, real_array
 from attngrad.checks.tolerances import TOLERANCES, UNIT_ROUNDOFF
-from attngrad.notation import DtypeError, RangeError, integer
+from attngrad.notation import DtypeError, RangeError, first_index, integer
 
 MARGIN = 4.0
 
@@ -39,6 +40,7 @@ def error_budget(
     'thirds: error within 3 x that of a plain float32 run + one rounding'
     """
     _check_names(dtype, kind)
+    check_flag("nonzero", nonzero)
     got, plain, exact = _three(name, got, plain, exact, dtype)
     axes = _axes(axis, exact.ndim)
     with np.errstate(over="ignore"):
@@ -55,10 +57,9 @@ def error_budget(
 
 def _check_names(dtype: str, kind: str) -> None:
     """Require a type and a kind for which the table has a budget."""
-    if dtype not in UNIT_ROUNDOFF:
+    if not is_one_of(dtype, tuple(UNIT_ROUNDOFF)):
         raise RangeError(f"dtype: expected one of {', '.join(UNIT_ROUNDOFF)}, got {dtype!r}")
-    if kind not in ("forward", "backward"):
-        raise RangeError(f"kind: expected 'forward' or 'backward', got {kind!r}")
+    check_kind(kind, ("forward", "backward"))
 
 
 def _check_row(told: str, error: float, measure: float, size: float, bound: float, nonzero: bool) -> None:
@@ -83,7 +84,9 @@ def _three(name: str, got: Any, plain: Any, exact: Any, dtype: str) -> tuple[np.
         if x.shape != arrays["exact"].shape:
             raise AssertionError(f"{name}: {what} has shape {x.shape}, exact has {arrays['exact'].shape}")
         if not np.isfinite(x).all():
-            raise AssertionError(f"{name}: {what} is not finite")
+            at = first_index(~np.isfinite(x))
+            told = f"expected finite values, got {x[at]} at index {at}"
+            raise AssertionError(f"{name}: {what} is not finite: {told}")
     return tuple(arrays.values())
 
 

@@ -4,22 +4,31 @@ from typing import Any
 
 import numpy as np
 
+from attngrad.checks.arguments import is_one_of
 from attngrad.checks.tolerances import TOLERANCES
 from attngrad.notation import DtypeError, RangeError, check_broadcasts, first_index
 
 
-def as_numpy(x: Any) -> np.ndarray:
+def as_numpy(x: Any, name: str = "value") -> np.ndarray:
     """Return an array, a number or a torch tensor as a NumPy array; floats become float64.
 
-    Raises: DtypeError for a masked array, whose mask would be lost.
+    Raises: DtypeError for a masked array, whose mask would be lost, a list whose rows differ in length, and
+    a tensor that is sparse or holds no values.
     """
     if hasattr(x, "detach"):
+        if str(x.layout) != "torch.strided" or x.is_meta:
+            raise DtypeError(f"{name}: expected a dense tensor with values, got {x.layout} on {x.device}")
         x = x.detach().cpu()
         # NumPy has no bfloat16.
         x = x.double() if x.is_floating_point() else x
     if isinstance(x, np.ma.MaskedArray):
-        raise DtypeError("expected a plain array, got a masked array, whose mask would be lost")
-    x = np.asarray(x)
+        raise DtypeError(f"{name}: expected a plain array, got a masked array, whose mask would be lost")
+    try:
+        x = np.asarray(x)
+    except ValueError as error:
+        raise DtypeError(
+            f"{name}: expected an array, got a {type(x).__name__} with rows that differ"
+        ) from error
     return x.astype(np.float64) if x.dtype.kind == "f" else x
 
 
@@ -28,7 +37,7 @@ def real_array(name: str, x: Any) -> np.ndarray:
 
     Raises: DtypeError for what is not real numbers, such as complex ones or objects.
     """
-    x = as_numpy(x)
+    x = as_numpy(x, name)
     if x.dtype.kind not in "fiu":
         raise DtypeError(f"{name}: expected numbers, got {x.dtype}")
     return x.astype(np.float64)
@@ -42,12 +51,12 @@ def certified_error(want: Any, kind: str, terms: Any = None) -> np.ndarray:
     Raises: RangeError for a kind without such a rule, or terms that are negative or not finite; ShapeError
     for terms that do not broadcast to ``want``.
     """
-    rule = TOLERANCES.get(kind)
-    if kind == "equal":
-        return np.zeros(as_numpy(want).shape)
-    if rule is None or rule.rtol == 0.0:
-        usable = [key for key, row in TOLERANCES.items() if row.rtol > 0.0]
+    usable = [key for key, row in TOLERANCES.items() if row.rtol > 0.0]
+    if not is_one_of(kind, ("equal", *usable)):
         raise RangeError(f"kind: expected 'equal' or one of {usable}, got {kind!r}")
+    if kind == "equal":
+        return np.zeros(as_numpy(want, "want").shape)
+    rule = TOLERANCES[kind]
     want = real_array("want", want)
     size = np.abs(np.where(np.isfinite(want), want, 0.0))
     terms = np.zeros(()) if terms is None else real_array("terms", terms)
@@ -73,10 +82,10 @@ def check_close(name: str, got: Any, want: Any, kind: str = "float64", terms: An
 
     >>> check_close("row sum", 0.1 + 0.2, 0.3)
     """
-    if kind == "equal":
-        return _check_equal(name, as_numpy(got), as_numpy(want))
     bound = certified_error(want, kind, terms)
-    got, want = real_array(name, got), real_array(name, want)
+    if kind == "equal":
+        return _check_equal(name, as_numpy(got, f"{name}: got"), as_numpy(want, f"{name}: want"))
+    got, want = real_array(f"{name}: got", got), real_array(f"{name}: want", want)
     _check_shapes(name, got, want)
     finite = np.isfinite(want)
     same = np.where(finite, np.isfinite(got), got == want)

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from attngrad.checks.arguments import check_flag, check_functions, checked_shape
 from attngrad.checks.calls import call_on_copies, check_number, check_results, labelled, several
 from attngrad.checks.compare import check_not_vacuous
 from attngrad.checks.tolerances import STEP, TOLERANCES
-from attngrad.notation import DtypeError, RangeError, integer
+from attngrad.notation import DtypeError, RangeError, first_index, integer
 
 Arrays = Sequence[np.ndarray] | np.ndarray
 RTOL = TOLERANCES["difference"].rtol
@@ -63,13 +64,14 @@ def check_vjp(
     Returns one line that says what was compared.
 
     Raises: AssertionError for a wrong shape or value, a NaN, an argument that was changed, or where zero
-    would pass and nonzero is True; DtypeError for what is not real numbers; RangeError without an input.
+    would pass and nonzero is True; DtypeError for what is not real numbers, or no function; RangeError
+    without an input, or for a NaN in one.
 
     >>> check_vjp(np.sin, lambda x, u: np.cos(x) * u, np.array([0.3, 2.0]), name="sine")
     'sine: 3 random directions agree with central differences within 1e-6'
     """
-    tested = _tested(name, f, inputs, trials)
-    rng = np.random.default_rng(seed)
+    check_functions(f=f, vjp=vjp)
+    tested, rng = _tested(name, f, inputs, trials), _random(seed, nonzero)
     seen = np.zeros((len(tested.inputs), 2))  # the largest derivative of each input, and the widest bound
     for _ in range(trials):
         cotangents = [np.asarray(rng.standard_normal(out.shape)) for out in tested.outputs]
@@ -104,8 +106,8 @@ def check_jvp(
     >>> check_jvp(np.sin, lambda x, t: np.cos(x) * t, np.array([0.3, 2.0]), name="sine")
     'sine: 3 random directions agree with central differences within 1e-6'
     """
-    tested = _tested(name, f, inputs, trials)
-    rng = np.random.default_rng(seed)
+    check_functions(f=f, jvp=jvp)
+    tested, rng = _tested(name, f, inputs, trials), _random(seed, nonzero)
     seen = np.zeros((len(tested.outputs), 2))  # the largest derivative of each output, and the widest bound
     for _ in range(trials):
         tangents = [np.asarray(rng.standard_normal(x.shape)) for x in tested.inputs]
@@ -139,9 +141,10 @@ def check_adjoint(
     >>> check_adjoint(lambda t: A @ t, lambda u: A.T @ u, (3,), (2,), name="matrix")
     'matrix: <u, J t> = <J^T u, t> within 1e-12'
     """
-    rng = np.random.default_rng(seed)
-    t = np.asarray(rng.standard_normal(tuple(tangent_shape)))
-    u = np.asarray(rng.standard_normal(tuple(cotangent_shape)))
+    check_functions(apply=apply, transpose=transpose)
+    rng = _random(seed, nonzero)
+    t = np.asarray(rng.standard_normal(checked_shape("tangent_shape", tangent_shape)))
+    u = np.asarray(rng.standard_normal(checked_shape("cotangent_shape", cotangent_shape)))
     forward = several(name, call_on_copies(name, apply, [("t", t)]), "output")
     backward = several(name, call_on_copies(name, transpose, [("u", u)]), "input")
     check_results(name, forward, (u,), "output")
@@ -155,9 +158,12 @@ def check_adjoint(
 
 
 def _tested(name: str, f: Callable, inputs: Arrays, trials: int) -> _Tested:
-    """Return f at its inputs, a tuple of float64 arrays or one array; require an input and a trial."""
+    """Return f at its inputs, a tuple of float64 arrays or one array without a NaN; require a trial."""
     integer("trials", trials, least=1)
-    inputs = (inputs,) if isinstance(inputs, np.ndarray) else tuple(inputs)
+    inputs = (inputs,) if isinstance(inputs, np.ndarray) else inputs
+    if not isinstance(inputs, tuple | list):
+        raise DtypeError(f"inputs: expected a float64 array or a tuple of them, got {type(inputs).__name__}")
+    inputs = tuple(inputs)
     if not inputs:
         raise RangeError("inputs: expected at least one array, got none")
     for k, x in enumerate(inputs):
@@ -165,8 +171,16 @@ def _tested(name: str, f: Callable, inputs: Arrays, trials: int) -> _Tested:
             plain = isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
             got = x.dtype if plain else type(x).__name__
             raise DtypeError(f"input {k}: expected a float64 array, got {got}")
+        if np.isnan(x).any():
+            raise RangeError(f"input {k}: expected numbers, got nan at index {first_index(np.isnan(x))}")
     outputs = _values(name, f, inputs)
     return _Tested(name, f, inputs, outputs, tuple(np.asarray(np.isfinite(out)) for out in outputs))
+
+
+def _random(seed: int, nonzero: bool) -> np.random.Generator:
+    """Return a generator, and refuse a flag that is none."""
+    check_flag("nonzero", nonzero)
+    return np.random.default_rng(integer("seed", seed, least=0))
 
 
 def _values(name: str, f: Callable, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:

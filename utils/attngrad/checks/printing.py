@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from attngrad.checks.compare import as_numpy, certified_error, check_close
+from attngrad.checks.arguments import check_exceptions, check_functions, check_text
+from attngrad.checks.compare import as_numpy, certified_error, check_close, real_array
 from attngrad.checks.tolerances import TOLERANCES
-from attngrad.notation import RangeError, integer
+from attngrad.notation import RangeError, check_broadcasts, finite_number, first_index, integer
 
 
 def _exponent(scale: float) -> int:
@@ -74,9 +75,12 @@ def format_value(value: Any, digits: int, scale: float | None = None, error: Any
     digits, x = integer("digits", digits, least=1), as_numpy(value)
     if x.dtype.kind in "biu":
         return np.array2string(x, separator=", ", threshold=16)
+    x = real_array("value", x)
     if error is None:
         error = 1e-12 * np.where(np.isfinite(x), np.abs(x), 0.0)
-    errors = np.broadcast_to(as_numpy(error), x.shape)
+    errors = _broadcast_errors(error, x.shape)
+    if scale is not None and not (scale := finite_number("scale", scale)) >= 0.0:
+        raise RangeError(f"scale: expected a number of at least 0, got {scale}")
     if x.size > 16:
         norm, off = _norm(x, errors)
         over = min(scale * math.sqrt(x.size), np.finfo(float).max) if scale else scale
@@ -90,6 +94,17 @@ def format_value(value: Any, digits: int, scale: float | None = None, error: Any
         texts[at] = _rounded(float(x[at]), float(errors[at]), power, decimals, digits)
     text = np.array2string(texts, separator=", ", formatter={"all": str})
     return f"{text} x 1e{power:+03d}" if power else text
+
+
+def _broadcast_errors(error: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return what each entry may be off; refuse another shape, and what is negative or not finite."""
+    errors = real_array("error", error)
+    check_broadcasts("error", errors.shape, shape)
+    wrong = np.asarray(~(np.isfinite(errors) & (errors >= 0.0)))
+    if wrong.any():
+        at = first_index(wrong)
+        raise RangeError(f"error: expected finite numbers of at least 0, got {errors[at]} at index {at}")
+    return np.broadcast_to(errors, shape)
 
 
 def report(
@@ -136,6 +151,9 @@ def expect_error(
     >>> expect_error(ZeroDivisionError, lambda: 1 // 0, match="by zero")
     ZeroDivisionError: integer division or modulo by zero
     """
+    check_exceptions("error", error)
+    check_functions(function=function)
+    check_text("match", match)
     wanted = " or ".join(one.__name__ for one in (error if isinstance(error, tuple) else (error,)))
     try:
         result = function(*args, **kwargs)

@@ -1,5 +1,7 @@
 """The torch face: attention, softmax, log-softmax and cross-entropy with closed-form derivatives.
 
+`RelativeBias` is the bias of pairs by their positions, as a module; its maps are those of `attngrad.offsets`.
+
 Arguments and conventions are those of `attngrad.reference`. float16 and bfloat16 are computed in float32
 inside and rounded once on the way out, in both directions.
 
@@ -21,10 +23,19 @@ except ModuleNotFoundError as missing:
 
 from attngrad.layers.arguments import IMPLEMENTATIONS
 from attngrad.layers.attention import attention
+from attngrad.layers.relative_bias import RelativeBias
 from attngrad.layers.softmax import cross_entropy, log_softmax, softmax, softmax_temperature
+from attngrad.offsets import AlibiMap, BeitMap, ClipMap, OffsetMap, T5Map, WindowMap
 
 __all__ = [
     "IMPLEMENTATIONS",
+    "AlibiMap",
+    "BeitMap",
+    "ClipMap",
+    "OffsetMap",
+    "RelativeBias",
+    "T5Map",
+    "WindowMap",
     "attention",
     "cross_entropy",
     "log_softmax",

@@ -13,7 +13,7 @@ IMPLEMENTATIONS = ("closed",)
 
 def check_impl(impl: str) -> None:
     """Refuse an implementation that does not exist; nothing falls back to another one."""
-    if impl not in IMPLEMENTATIONS:
+    if not isinstance(impl, str) or impl not in IMPLEMENTATIONS:
         raise RangeError(f"impl: expected one of {', '.join(map(repr, IMPLEMENTATIONS))}, got {impl!r}")
 
 
@@ -36,12 +36,26 @@ def refuse(wrong: torch.Tensor, values: torch.Tensor, told: str, more: str = "")
         raise RangeError(f"{told}, got {values[at].item()}{place}{more}")
 
 
-def float_tensor(name: str, x: Any, rank: int = 1) -> torch.Tensor:
+Beside = tuple[str, torch.device] | None
+
+
+def dense(name: str, x: torch.Tensor, beside: Beside = None) -> torch.Tensor:
+    """Return a tensor that holds all its entries, on the device of a named one; else raise DtypeError."""
+    if x.layout != torch.strided:
+        raise DtypeError(f"{name}: expected a dense tensor, got the layout {x.layout}")
+    if beside is not None and x.device != beside[1]:
+        other, device = beside
+        raise DtypeError(f"{name}: expected a tensor on {device} as {other}, got one on {x.device}")
+    return x
+
+
+def float_tensor(name: str, x: Any, rank: int = 1, beside: Beside = None) -> torch.Tensor:
     """Return ``x`` if it is a float tensor with enough axes; raise DtypeError or ShapeError otherwise."""
     if not isinstance(x, torch.Tensor):
         raise DtypeError(f"{name}: expected a torch tensor of floats, got {type(x).__name__}")
     if not x.is_floating_point():
         raise DtypeError(f"{name}: expected a tensor of floats, got {x.dtype}")
+    dense(name, x, beside)
     if x.ndim < rank:
         raise ShapeError(f"{name}: expected at least {rank} axes, got shape {tuple(x.shape)}")
     return x
@@ -52,7 +66,9 @@ def widened(x: torch.Tensor) -> torch.Tensor:
     return x if x.dtype in (torch.float32, torch.float64) else x.to(torch.float32)
 
 
-def mask_tensor(name: str, mask: Any, shape: Sequence[int], true: str = "may attend") -> torch.Tensor:
+def mask_tensor(
+    name: str, mask: Any, shape: Sequence[int], beside: Beside, true: str = "may attend"
+) -> torch.Tensor:
     """Return a boolean mask that broadcasts to ``shape``; raise DtypeError or ShapeError otherwise."""
     if not isinstance(mask, torch.Tensor):
         got = type(mask).__name__
@@ -60,7 +76,7 @@ def mask_tensor(name: str, mask: Any, shape: Sequence[int], true: str = "may att
     if mask.dtype != torch.bool:
         raise DtypeError(f"{name}: expected booleans (True: {true}), got {mask.dtype}")
     check_broadcasts(name, mask.shape, shape)
-    return mask
+    return dense(name, mask, beside)
 
 
 def finite(x: torch.Tensor, given: torch.Tensor, told: str) -> torch.Tensor:

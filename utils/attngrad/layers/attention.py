@@ -8,6 +8,7 @@ import torch
 
 from attngrad import closed
 from attngrad.layers.arguments import (
+    Beside,
     check_impl,
     finite,
     float_tensor,
@@ -34,9 +35,9 @@ from attngrad.offsets import relative_offset
 CAPPED = ("scores", "product")
 
 
-def _four(name: str, x: Any, axes: str) -> torch.Tensor:
+def _four(name: str, x: Any, axes: str, beside: Beside = None) -> torch.Tensor:
     """Return a finite float tensor of four axes."""
-    x = float_tensor(name, x, rank=0)
+    x = float_tensor(name, x, rank=0, beside=beside)
     if x.ndim != 4:
         raise ShapeError(f"{name}: expected four axes ({axes}), got shape {tuple(x.shape)}")
     return finite(x, x, f"{name}: expected finite values")
@@ -44,7 +45,9 @@ def _four(name: str, x: Any, axes: str) -> torch.Tensor:
 
 def _checked_qkv(q: Any, k: Any, v: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, tuple[int, ...]]:
     """Return q, k and v, and the shape (B, H, N, M) of the scores."""
-    q, k, v = _four("q", q, "B, H, N, D"), _four("k", k, "B, H_kv, M, D"), _four("v", v, "B, H_kv, M, D_v")
+    q = _four("q", q, "B, H, N, D")
+    k = _four("k", k, "B, H_kv, M, D", ("q", q.device))
+    v = _four("v", v, "B, H_kv, M, D_v", ("q", q.device))
     for name, x in (("k", k), ("v", v)):
         if x.dtype != q.dtype:
             raise DtypeError(f"{name}: expected {q.dtype} as q, got {x.dtype}")
@@ -83,7 +86,7 @@ def _checked_flag(name: str, value: Any) -> bool:
 
 def _checked_form(softcap: Any, softcap_on: Any, bias_inside_scale: Any, dtype: torch.dtype) -> closed.Form:
     """Return where the bias and the cap act."""
-    if softcap_on not in CAPPED:
+    if not isinstance(softcap_on, str) or softcap_on not in CAPPED:
         raise RangeError(f"softcap_on: expected one of {', '.join(map(repr, CAPPED))}, got {softcap_on!r}")
     inside = _checked_flag("bias_inside_scale", bias_inside_scale)
     if softcap is None:
@@ -102,7 +105,7 @@ def _checked_mask(
     N, M = shape[-2:]
     allowed = torch.ones(N, M, dtype=torch.bool, device=device)
     if mask is not None:
-        allowed = allowed & mask_tensor("mask", mask, shape)
+        allowed = allowed & mask_tensor("mask", mask, shape, ("q", device))
     causal = _checked_flag("causal", causal)
     if query_start is not None and not causal:
         raise RangeError(f"query_start: expected None without causal=True, got {query_start!r}")
@@ -115,34 +118,36 @@ def _checked_mask(
 
 
 def _checked_bias(
-    bias: Any, allowed: torch.Tensor, dtype: torch.dtype, shape: tuple[int, ...]
+    bias: Any, allowed: torch.Tensor, q: torch.Tensor, shape: tuple[int, ...]
 ) -> tuple[torch.Tensor | None, torch.Tensor]:
     """Return the bias in the type that is computed in, and where a key takes part: not where it is -inf."""
     if bias is None:
         return None, allowed
-    bias = float_tensor("bias", bias, rank=0)
+    bias = float_tensor("bias", bias, rank=0, beside=("q", q.device))
     check_broadcasts("bias", bias.shape, shape)
-    inside = logits("bias", bias, dtype, allowed, shape, " of (B, H, N, M)")
+    inside = logits("bias", bias, q.dtype, allowed, shape, " of (B, H, N, M)")
     return inside, allowed & ~bias.detach().isneginf()
 
 
-def _checked_sink(sink: Any, dtype: torch.dtype, H: int) -> torch.Tensor | None:
+def _checked_sink(sink: Any, q: torch.Tensor, H: int) -> torch.Tensor | None:
     """Return the logit of the sink of each head in the type that is computed in."""
     if sink is None:
         return None
-    sink = float_tensor("sink", sink)
+    sink = float_tensor("sink", sink, beside=("q", q.device))
     check_same_shape("sink", sink.shape, "the heads of q", (H,))
-    return logits("sink", sink, dtype, torch.ones_like(sink, dtype=torch.bool), (H,))
+    return logits("sink", sink, q.dtype, torch.ones_like(sink, dtype=torch.bool), (H,))
 
 
-def _checked_keep(keep: Any, dropout: Any, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor | None:
+def _checked_keep(keep: Any, dropout: Any, q: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
     """Return the factors of dropout, 0 or 1 / (1 - dropout), in the shape of their mask."""
     rate = finite_number("dropout", dropout)
     if not 0.0 <= rate < 1.0:
         raise RangeError(f"dropout: expected a rate from 0 to less than 1, got {rate}")
     if keep is None and rate > 0.0:
         raise DtypeError(f"keep: expected a mask of the weights that are kept at dropout = {rate}, got None")
-    return None if keep is None else mask_tensor("keep", keep, shape, "is kept").to(dtype) / (1.0 - rate)
+    if keep is None:
+        return None
+    return mask_tensor("keep", keep, shape, ("q", q.device), "is kept").to(q.dtype) / (1.0 - rate)
 
 
 def _refuse_overflow(lse: torch.Tensor, parts: closed.Scores) -> None:
@@ -197,12 +202,12 @@ def attention(
     q, k, v, shape = _checked_qkv(q, k, v)
     _check_groups(shape[1], k.shape[1])
     queries, keys, values = widened(q), widened(k), widened(v)
-    dtype = queries.dtype
     scale = _checked_scale(scale, q.shape[-1], queries)
-    form = _checked_form(softcap, softcap_on, bias_inside_scale, dtype)
+    form = _checked_form(softcap, softcap_on, bias_inside_scale, queries.dtype)
     allowed = _checked_mask(mask, causal, query_start, shape, q.device)
-    bias, allowed = _checked_bias(bias, allowed, dtype, shape)
-    sink, factors = _checked_sink(sink, dtype, shape[1]), _checked_keep(keep, dropout, dtype, shape)
+    bias, allowed = _checked_bias(bias, allowed, queries, shape)
+    sink, factors = _checked_sink(sink, queries, shape[1]), _checked_keep(keep, dropout, queries, shape)
+    with_lse = _checked_flag("return_lse", return_lse)
     o, lse, _ = closed.attention(queries, keys, values, bias, scale, sink, allowed, factors, form)
     _refuse_overflow(lse, closed.Scores(queries, keys, bias, scale, allowed, form))
-    return (o.to(q.dtype), lse) if return_lse else o.to(q.dtype)
+    return (o.to(q.dtype), lse) if with_lse else o.to(q.dtype)

@@ -5,7 +5,15 @@ from typing import Any
 import torch
 
 from attngrad import closed
-from attngrad.layers.arguments import check_impl, float_tensor, mask_tensor, refuse, unreadable, widened
+from attngrad.layers.arguments import (
+    check_impl,
+    dense,
+    float_tensor,
+    mask_tensor,
+    refuse,
+    unreadable,
+    widened,
+)
 from attngrad.notation import (
     NO_LABEL_IGNORED,
     Bool,
@@ -25,7 +33,7 @@ def _allowed(s: torch.Tensor, mask: Any) -> torch.Tensor:
     """
     allowed = torch.ones_like(s, dtype=torch.bool)
     if mask is not None:
-        allowed = mask_tensor("mask", mask, s.shape).expand(s.shape)
+        allowed = mask_tensor("mask", mask, s.shape, ("s", s.device)).expand(s.shape)
     values = s.detach()
     refuse(allowed & (values.isnan() | values.isposinf()), values, "s: expected finite logits or -inf")
     return allowed & ~values.isneginf()
@@ -112,6 +120,7 @@ def _targets(y: Any, s: torch.Tensor) -> torch.Tensor:
     inside = widened(s).dtype
     if isinstance(y, torch.Tensor) and not (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool):
         check_same_shape("y (labels)", y.shape, "the rows of s", rows)
+        dense("y", y, ("s", s.device))
         wrong = (y < 0) | (y >= n)
         refuse(wrong, y, f"y: expected {expected_labels(n)}", NO_LABEL_IGNORED)
         one_hot = (y.unsqueeze(-1) == torch.arange(n, device=y.device)).to(inside)
@@ -119,7 +128,7 @@ def _targets(y: Any, s: torch.Tensor) -> torch.Tensor:
     if not isinstance(y, torch.Tensor):
         told = f"y: expected a torch tensor of float weights or integer labels, got {type(y).__name__}"
         raise DtypeError(told)
-    y = float_tensor("y", y)
+    y = float_tensor("y", y, beside=("s", s.device))
     if y.dtype not in (s.dtype, inside):
         raise DtypeError(f"y: expected {s.dtype} as s, or integer labels, got {y.dtype}")
     check_same_shape("y", y.shape, "s", s.shape)

@@ -4,14 +4,17 @@ They exist so that checks can be tested: a check that accepts one of these prove
 the arguments of the function that it stands for, named in ``stands_for``.
 """
 
+from attngrad.mistakes.attention import ATTENTION
 from attngrad.mistakes.bias import BIAS
+from attngrad.mistakes.calculus import CALCULUS
 from attngrad.mistakes.record import Mistake
 from attngrad.mistakes.softmax import SOFTMAX
+from attngrad.mistakes.tables import TABLES
 from attngrad.notation import RangeError
 
 __all__ = ["MISTAKES", "Mistake", "mistake"]
 
-MISTAKES = {mistake.id: mistake for mistake in (*SOFTMAX, *BIAS)}
+MISTAKES = {mistake.id: mistake for mistake in (*SOFTMAX, *BIAS, *TABLES, *CALCULUS, *ATTENTION)}
 
 
 def mistake(id: str) -> Mistake:

@@ -12,11 +12,16 @@ class Mistake:
     ``formula`` is LaTeX, ``seen`` says where it was seen, ``check`` names what must reject it, ``missed_by``
     the naive inputs on which it agrees with the right function:
 
+    - of calculus: "one-entry" (arrays of one entry), "symmetric-matrix";
     - of softmax: "sum-loss" (a cotangent of ones), "one-key" and "one-row", "one-hot" (weights that sum to
       one), "unit-temperature", "moderate-logits", "equal-logits", "no-empty-row";
     - of attention: "unit-scale", "zero-bias", "equal-bias" (the same for all keys of a row), "hard-mask" (a
       bias of 0 and -inf), "one-head", "one-batch", "zero-lse-cotangent", "no-sink" (one of -inf), "uncapped"
-      (scores far below the cap), "no-dropout".
+      (scores far below the cap), "no-dropout", "ungrouped" (as many heads of keys as of queries), "one-block"
+      (all keys in one), "identity-values";
+    - of tables: "distinct-rows" (no two pairs share one), "short-sums" (of few small integers), "one-layer",
+      "whole-blocks" (no key is missing from the last one), "one-token", "square" (as many queries as keys),
+      "near-keys" (no distance beyond the last), "one-step", "one-device".
     """
 
     id: str

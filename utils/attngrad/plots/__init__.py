@@ -4,20 +4,35 @@ Matplotlib is imported when a figure is drawn. Figures have a white ground and d
 light and dark pages, and colours that remain apart for colour-blind readers (Okabe and Ito; cividis).
 """
 
+from attngrad.plots.attention import attention_flow, cotangent_margins, query_pull
 from attngrad.plots.bias import bias_gap, bias_influence
+from attngrad.plots.calculus import product_influence, step_errors
+from attngrad.plots.repair import index_matrices, training_run
 from attngrad.plots.softmax import jacobian_heatmap, norm_against_scale, norm_over_simplex, spectral_norm
 from attngrad.plots.style import BLUE, GREEN, GREY, ORANGE, style
+from attngrad.plots.table import diagonal_sums, rare_offsets, t5_buckets, window_rows
 
 __all__ = [
     "BLUE",
     "GREEN",
     "GREY",
     "ORANGE",
+    "attention_flow",
     "bias_gap",
     "bias_influence",
+    "cotangent_margins",
+    "diagonal_sums",
+    "index_matrices",
     "jacobian_heatmap",
     "norm_against_scale",
     "norm_over_simplex",
+    "product_influence",
+    "query_pull",
+    "rare_offsets",
     "spectral_norm",
+    "step_errors",
     "style",
+    "t5_buckets",
+    "training_run",
+    "window_rows",
 ]

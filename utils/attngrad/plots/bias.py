@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from attngrad.notation import Float, RangeError, check_same_shape, finite_array, integer
+from attngrad.notation import Float, RangeError, check_has_entries, check_same_shape, finite_array, integer
 from attngrad.plots.style import BLUE, GREY, ORANGE, draw_matrix, style
 from attngrad.reference import softmax_jacobian, softmax_vjp
 
@@ -25,6 +25,7 @@ def bias_influence(
     p, v = finite_array("p", p, rank=2), finite_array("v", v, rank=2)
     check_same_shape("p", p.shape, "one matrix", p.shape[-2:])
     check_same_shape("v", v.shape, "keys of p, two features", (p.shape[1], 2))
+    check_has_entries("p", p.shape)
     for name, at, size in (("query", query, p.shape[0]), ("key", key, p.shape[1])):
         if not 0 <= integer(name, at) < size:
             raise RangeError(f"{name}: expected 0 to {size - 1}, got {at}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attngrad.notation import Float, RangeError, check_same_shape, finite_array, integer
+from attngrad.notation import Float, RangeError, check_has_entries, check_same_shape, finite_array, integer
 from attngrad.plots.style import BLUE, GREEN, ORANGE, style
 from attngrad.reference import softmax, softmax_jacobian
 
@@ -37,6 +37,7 @@ def jacobian_heatmap(p: Float[np.ndarray, " n"]) -> tuple[Any, Float[np.ndarray,
 
     p = finite_array("p", p)
     check_same_shape("p", p.shape, "one row", p.shape[-1:])
+    check_has_entries("p", p.shape)
     jacobian = softmax_jacobian(p)
     limit = max(float(np.abs(jacobian).max(initial=0.0)), 1e-12)
     with style():
@@ -120,6 +121,8 @@ def norm_against_scale(
     scales = np.geomspace(1e-2, 1e2, 201) if scales is None else finite_array("scales", scales)
     check_same_shape("s", s.shape, "one row", s.shape[-1:])
     check_same_shape("scales", scales.shape, "one list", scales.shape[-1:])
+    check_has_entries("s", s.shape)
+    check_has_entries("scales", scales.shape)
     if not (scales > 0.0).all():
         raise RangeError(f"scales: expected positive numbers, got {scales.min()}")
     norm = spectral_norm(softmax(scales[:, None] * s))

@@ -31,14 +31,21 @@ def style() -> AbstractContextManager[None]:
     return matplotlib.rc_context(_STYLE)
 
 
-def draw_matrix(axes: Any, x: np.ndarray, title: str, limit: float | None = None) -> None:
-    """Draw a small matrix as a heat map with its entries written in the cells: rows queries, columns keys."""
+def draw_matrix(
+    axes: Any,
+    x: np.ndarray,
+    title: str,
+    limit: float | None = None,
+    rows: str = "query $i$",
+    columns: str = "key $j$",
+) -> None:
+    """Draw a small matrix as a heat map with its entries written in the cells."""
     limit = max(float(np.abs(x).max(initial=0.0)), 1e-12) if limit is None else limit
     axes.imshow(x, cmap="PuOr", vmin=-limit, vmax=limit)
     for i, j in np.ndindex(x.shape if x.size <= 48 else (0, 0)):
         color = "white" if abs(x[i, j]) > 0.6 * limit else "#222222"
         axes.text(j, i, f"{x[i, j]:.3g}", ha="center", va="center", color=color, fontsize=9)
-    axes.set(xlabel="key $j$", ylabel="query $i$", xticks=range(x.shape[1]), yticks=range(x.shape[0]))
+    axes.set(xlabel=columns, ylabel=rows, xticks=range(x.shape[1]), yticks=range(x.shape[0]))
     axes.set(xticklabels=range(1, x.shape[1] + 1), yticklabels=range(1, x.shape[0] + 1))
     axes.spines[:].set_visible(False)
     axes.set_title(title, fontsize=10)

@@ -24,6 +24,15 @@ from attngrad.reference.softmax import (
     softmax_jvp,
     softmax_vjp,
 )
+from attngrad.reference.tables import (
+    alibi_bias,
+    alibi_bias_vjp,
+    decomposed_bias,
+    decomposed_bias_vjp,
+    offset_sums,
+    table_bias,
+    table_bias_vjp,
+)
 from attngrad.reference.temperature import (
     softmax_temperature,
     softmax_temperature_jvp,
@@ -33,15 +42,20 @@ from attngrad.reference.temperature import (
 __all__ = [
     "Attention",
     "AttentionGradients",
+    "alibi_bias",
+    "alibi_bias_vjp",
     "attention",
     "attention_vjp",
     "cross_entropy",
     "cross_entropy_vjp",
+    "decomposed_bias",
+    "decomposed_bias_vjp",
     "expand_kv_heads",
     "log_softmax",
     "log_softmax_jvp",
     "log_softmax_vjp",
     "lse",
+    "offset_sums",
     "reduce_kv_heads",
     "softmax",
     "softmax_hessian",
@@ -51,4 +65,6 @@ __all__ = [
     "softmax_temperature_jvp",
     "softmax_temperature_vjp",
     "softmax_vjp",
+    "table_bias",
+    "table_bias_vjp",
 ]

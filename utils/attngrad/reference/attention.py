@@ -128,7 +128,7 @@ def _checked_keep(keep: Any, dropout: Any, shape: tuple[int, ...]) -> np.ndarray
 
 def _checked_cap(softcap: Any, softcap_on: Any, bias_inside_scale: Any) -> float | None:
     """Return the cap, and refuse an unknown place for it."""
-    if softcap_on not in CAPPED:
+    if not isinstance(softcap_on, str) or softcap_on not in CAPPED:
         raise RangeError(f"softcap_on: expected one of {', '.join(map(repr, CAPPED))}, got {softcap_on!r}")
     if not isinstance(bias_inside_scale, bool | np.bool_):
         told = f"{type(bias_inside_scale).__name__} {bias_inside_scale!r}"
@@ -258,13 +258,15 @@ def attention_vjp(
     Derived in: eq-bias, eq-bias-inside, eq-bias-lse, eq-bias-cap, eq-bias-dropout, eq-bias-sink.
 
     Raises: DtypeError, ShapeError or RangeError for a cotangent that is no float array of the shape of its
-    output or not finite, and for a product do.v beyond the range of floats.
+    output or not finite, and for a product do.v beyond the range of floats; DtypeError for another ``saved``.
 
     >>> saved = attention(*np.zeros((3, 1, 1, 2, 1)), bias=np.zeros((2, 2)))
     >>> attention_vjp(saved, np.ones((1, 1, 2, 1))).dbias
     array([[0., 0.],
            [0., 0.]])
     """
+    if not isinstance(saved, Attention):
+        raise DtypeError(f"saved: expected what attention returns, an Attention, got {type(saved).__name__}")
     q, keys, values = saved.q, *(expand_kv_heads(x, saved.q.shape[1]) for x in (saved.k, saved.v))
     do = finite_array("do", do, rank=0)
     check_same_shape("do", do.shape, "o", saved.o.shape)

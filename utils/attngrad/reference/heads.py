@@ -4,7 +4,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from attngrad.notation import Float, ShapeError, finite_array, float_array, integer
+from attngrad.notation import Float, ShapeError, finite_array, integer
 
 
 def _group(H: int, H_kv: int) -> int:
@@ -21,13 +21,14 @@ def expand_kv_heads(
 
     Formula: out[h] = x[h // (H / H_kv)]: consecutive query heads share a head.
 
-    Raises: ShapeError unless H_kv divides H, or with fewer than three axes; DtypeError for other types.
+    Raises: ShapeError unless H_kv divides H, or with fewer than three axes; DtypeError for other types;
+    RangeError for a NaN or infinity.
 
     >>> x = np.array([1.0, 2.0]).reshape(2, 1, 1)
     >>> expand_kv_heads(x, 4).ravel()
     array([1., 1., 2., 2.])
     """
-    x = float_array("x", x, rank=3)
+    x = finite_array("x", x, rank=3)
     group = _group(integer("H", H, least=1), x.shape[-3])
     return np.repeat(x, group, axis=-3)
 
@@ -39,7 +40,7 @@ def reduce_kv_heads(
 
     Formula: out[g] = sum of dx[h] over the H / H_kv heads h of group g; the adjoint of `expand_kv_heads`.
 
-    Raises: as `expand_kv_heads`; RangeError for a NaN or infinity.
+    Raises: as `expand_kv_heads`.
 
     >>> dx = np.array([1.0, 2.0, 3.0, 4.0]).reshape(4, 1, 1)
     >>> reduce_kv_heads(dx, 2).ravel()

@@ -1,25 +1,18 @@
-"""Position arithmetic in integers: which offset and which mask a pair of query and key has.
+"""Offsets and masks of all pairs of a query and a key."""
 
-Key j sits at position j and query i at position i + query_start. The default query_start = M - N aligns
-the last query with the last key; query_start = 0 aligns the first ones.
-"""
-
+from collections.abc import Sequence
 from typing import SupportsIndex
 
 import numpy as np
 
-from attngrad.notation import Bool, Int, RangeError, integer
-
-_LARGEST = 2**61  # so that the sum of a position, a start and an offset fits into 64 bits
+from attngrad.notation import Bool, DtypeError, Int
+from attngrad.offsets.arguments import bounded
 
 
 def _sizes(N: SupportsIndex, M: SupportsIndex, query_start: SupportsIndex | None) -> tuple[int, int, int]:
     """Check the sizes and fill in the default alignment."""
-    n_queries, n_keys = integer("N", N, least=0), integer("M", M, least=0)
-    start = n_keys - n_queries if query_start is None else integer("query_start", query_start)
-    for name, size in (("N", n_queries), ("M", n_keys), ("query_start", start)):
-        if abs(size) > _LARGEST:
-            raise RangeError(f"{name}: expected an integer of at most 2^61 in size, got {size}")
+    n_queries, n_keys = bounded("N", N, least=0), bounded("M", M, least=0)
+    start = n_keys - n_queries if query_start is None else bounded("query_start", query_start)
     return n_queries, n_keys, start
 
 
@@ -81,3 +74,31 @@ def multiplicity(
     first = np.maximum(0, -start - offsets)
     last = np.minimum(n_queries - 1, n_keys - 1 - start - offsets)
     return offsets, last - first + 1
+
+
+def packed_offset(
+    lengths: Sequence[SupportsIndex] | np.ndarray,
+) -> tuple[Int[np.ndarray, "M M"], Bool[np.ndarray, "M M"]]:
+    """Return the offsets of sequences packed into one, and True where a pair is of one sequence.
+
+    Formula: positions count from 0 in each sequence; offset[i, j] = position of j - position of i. Within a
+    sequence it is j - i, as without packing; the offset of a pair of two sequences, which the mask must hide,
+    stays smaller than the longest of them.
+
+    Raises: DtypeError or RangeError for a length that is no integer, negative, or beyond 2^61.
+
+    >>> offset, same = packed_offset([2, 1])
+    >>> offset
+    array([[ 0,  1,  0],
+           [-1,  0, -1],
+           [ 0,  1,  0]])
+    >>> same[1]
+    array([ True,  True, False])
+    """
+    if isinstance(lengths, str | bytes) or not hasattr(lengths, "__iter__"):
+        raise DtypeError(f"lengths: expected a sequence of integers, got {type(lengths).__name__}")
+    sizes = [bounded(f"lengths[{k}]", length, least=0) for k, length in enumerate(lengths)]
+    parts = [np.arange(size, dtype=np.int64) for size in sizes]
+    position = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+    sequence = np.repeat(np.arange(len(sizes)), sizes)
+    return position[None, :] - position[:, None], sequence[None, :] == sequence[:, None]
