@@ -6,7 +6,14 @@ from importlib import import_module
 
 from ..claim import Chapter
 
-PAGES = ("02_softmax_jacobian", "04_bias_gradient")
+PAGES = (
+    "01_index_calculus",
+    "02_softmax_jacobian",
+    "03_attention_backward",
+    "04_bias_gradient",
+    "05_shared_tables",
+    "06_repairing_a_post",
+)
 
 
 def chapter(page: str) -> Chapter:
