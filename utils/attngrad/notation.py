@@ -180,6 +180,49 @@ def integer(name: str, value: Any, least: int | None = None) -> int:
     return number
 
 
+def boolean(name: str, value: Any) -> bool:
+    """Return a flag as bool.
+
+    Raises: DtypeError for what is neither True nor False.
+
+    >>> boolean("causal", 1)
+    Traceback (most recent call last):
+    attngrad.notation.DtypeError: causal: expected True or False, got int 1
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise DtypeError(f"{name}: expected True or False, got {type(value).__name__} {value!r}")
+    return bool(value)
+
+
+def group_size(H: int, H_kv: int) -> int:
+    """Return how many query heads share one head of keys and values.
+
+    Raises: ShapeError unless H_kv divides H.
+
+    >>> group_size(8, 2)
+    4
+    """
+    if H_kv == 0 or H % H_kv:
+        raise ShapeError(f"H: expected a multiple of H_kv = {H_kv}, got H = {H}")
+    return H // H_kv
+
+
+def dropout_rate(dropout: Any, keep: Any) -> float:
+    """Return the rate of a dropout whose mask of kept weights is given.
+
+    Raises: DtypeError or RangeError for what is no rate from 0 to less than 1, or a rate without a mask.
+
+    >>> dropout_rate(0.25, np.array([True, False]))
+    0.25
+    """
+    rate = finite_number("dropout", dropout)
+    if not 0.0 <= rate < 1.0:
+        raise RangeError(f"dropout: expected a rate from 0 to less than 1, got {rate}")
+    if keep is None and rate > 0.0:
+        raise DtypeError(f"keep: expected a mask of the weights that are kept at dropout = {rate}, got None")
+    return rate
+
+
 def finite_number(name: str, value: Any) -> float:
     """Return a finite number, or an array of no axes that holds one, as float.
 

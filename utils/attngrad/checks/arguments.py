@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from attngrad.notation import DtypeError, RangeError, integer
 
 
@@ -13,12 +11,6 @@ def check_functions(**functions: Any) -> None:
     for name, value in functions.items():
         if not callable(value):
             raise DtypeError(f"{name}: expected a function, got {type(value).__name__}")
-
-
-def check_flag(name: str, value: Any) -> None:
-    """Require True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise DtypeError(f"{name}: expected True or False, got {type(value).__name__} {value!r}")
 
 
 def check_text(name: str, value: Any) -> None:

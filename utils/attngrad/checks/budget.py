@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from attngrad.checks.arguments import check_flag, check_kind, is_one_of
+from attngrad.checks.arguments import check_kind, is_one_of
 from attngrad.checks.compare import check_not_vacuous, real_array
 from attngrad.checks.tolerances import TOLERANCES, UNIT_ROUNDOFF
-from attngrad.notation import DtypeError, RangeError, first_index, integer
+from attngrad.notation import DtypeError, RangeError, boolean, first_index, integer
 
 MARGIN = 4.0
 
@@ -40,7 +40,7 @@ def error_budget(
     'thirds: error within 3 x that of a plain float32 run + one rounding'
     """
     _check_names(dtype, kind)
-    check_flag("nonzero", nonzero)
+    boolean("nonzero", nonzero)
     got, plain, exact = _three(name, got, plain, exact, dtype)
     axes = _axes(axis, exact.ndim)
     with np.errstate(over="ignore"):

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from attngrad.checks.arguments import check_flag, check_functions, checked_shape
+from attngrad.checks.arguments import check_functions, checked_shape
 from attngrad.checks.calls import call_on_copies, check_number, check_results, labelled, several
 from attngrad.checks.compare import check_not_vacuous
 from attngrad.checks.tolerances import STEP, TOLERANCES
-from attngrad.notation import DtypeError, RangeError, first_index, integer
+from attngrad.notation import DtypeError, RangeError, boolean, first_index, integer
 
 Arrays = Sequence[np.ndarray] | np.ndarray
 RTOL = TOLERANCES["difference"].rtol
@@ -179,7 +179,7 @@ def _tested(name: str, f: Callable, inputs: Arrays, trials: int) -> _Tested:
 
 def _random(seed: int, nonzero: bool) -> np.random.Generator:
     """Return a generator, and refuse a flag that is none."""
-    check_flag("nonzero", nonzero)
+    boolean("nonzero", nonzero)
     return np.random.default_rng(integer("seed", seed, least=0))
 
 

@@ -3,7 +3,6 @@
 import math
 from typing import Any, SupportsIndex
 
-import numpy as np
 import torch
 
 from attngrad import closed
@@ -24,9 +23,12 @@ from attngrad.notation import (
     Float,
     RangeError,
     ShapeError,
+    boolean,
     check_broadcasts,
     check_same_shape,
+    dropout_rate,
     finite_number,
+    group_size,
     integer,
     positive_number,
 )
@@ -57,13 +59,6 @@ def _checked_qkv(q: Any, k: Any, v: Any) -> tuple[torch.Tensor, torch.Tensor, to
     return q, k, v, (B, H, N, M)
 
 
-def _check_groups(H: int, H_kv: int) -> None:
-    """Require that consecutive query heads can share the heads of keys and values."""
-    integer("H", H, least=1)
-    if H_kv == 0 or H % H_kv:
-        raise ShapeError(f"H: expected a multiple of H_kv = {H_kv}, got H = {H}")
-
-
 def _checked_scale(scale: Any, D: int, like: torch.Tensor) -> torch.Tensor:
     """Return the factor of the scores as a 0-d tensor in the type of ``like``, finite there too."""
     if scale is None and D == 0:
@@ -77,18 +72,11 @@ def _checked_scale(scale: Any, D: int, like: torch.Tensor) -> torch.Tensor:
     return finite(inside, scale, f"scale: expected a finite number in {like.dtype}")
 
 
-def _checked_flag(name: str, value: Any) -> bool:
-    """Return a boolean argument."""
-    if not isinstance(value, bool | np.bool_):
-        raise DtypeError(f"{name}: expected True or False, got {type(value).__name__} {value!r}")
-    return bool(value)
-
-
 def _checked_form(softcap: Any, softcap_on: Any, bias_inside_scale: Any, dtype: torch.dtype) -> closed.Form:
     """Return where the bias and the cap act."""
     if not isinstance(softcap_on, str) or softcap_on not in CAPPED:
         raise RangeError(f"softcap_on: expected one of {', '.join(map(repr, CAPPED))}, got {softcap_on!r}")
-    inside = _checked_flag("bias_inside_scale", bias_inside_scale)
+    inside = boolean("bias_inside_scale", bias_inside_scale)
     if softcap is None:
         return closed.Form(inside)
     cap, limits = positive_number("softcap", softcap), torch.finfo(dtype)
@@ -106,7 +94,7 @@ def _checked_mask(
     allowed = torch.ones(N, M, dtype=torch.bool, device=device)
     if mask is not None:
         allowed = allowed & mask_tensor("mask", mask, shape, ("q", device))
-    causal = _checked_flag("causal", causal)
+    causal = boolean("causal", causal)
     if query_start is not None and not causal:
         raise RangeError(f"query_start: expected None without causal=True, got {query_start!r}")
     if not causal:
@@ -140,11 +128,7 @@ def _checked_sink(sink: Any, q: torch.Tensor, H: int) -> torch.Tensor | None:
 
 def _checked_keep(keep: Any, dropout: Any, q: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
     """Return the factors of dropout, 0 or 1 / (1 - dropout), in the shape of their mask."""
-    rate = finite_number("dropout", dropout)
-    if not 0.0 <= rate < 1.0:
-        raise RangeError(f"dropout: expected a rate from 0 to less than 1, got {rate}")
-    if keep is None and rate > 0.0:
-        raise DtypeError(f"keep: expected a mask of the weights that are kept at dropout = {rate}, got None")
+    rate = dropout_rate(dropout, keep)
     if keep is None:
         return None
     return mask_tensor("keep", keep, shape, ("q", q.device), "is kept").to(q.dtype) / (1.0 - rate)
@@ -200,14 +184,14 @@ def attention(
     """
     check_impl(impl)
     q, k, v, shape = _checked_qkv(q, k, v)
-    _check_groups(shape[1], k.shape[1])
+    group_size(integer("H", shape[1], least=1), k.shape[1])
     queries, keys, values = widened(q), widened(k), widened(v)
     scale = _checked_scale(scale, q.shape[-1], queries)
     form = _checked_form(softcap, softcap_on, bias_inside_scale, queries.dtype)
     allowed = _checked_mask(mask, causal, query_start, shape, q.device)
     bias, allowed = _checked_bias(bias, allowed, queries, shape)
     sink, factors = _checked_sink(sink, queries, shape[1]), _checked_keep(keep, dropout, queries, shape)
-    with_lse = _checked_flag("return_lse", return_lse)
+    with_lse = boolean("return_lse", return_lse)
     o, lse, _ = closed.attention(queries, keys, values, bias, scale, sink, allowed, factors, form)
     _refuse_overflow(lse, closed.Scores(queries, keys, bias, scale, allowed, form))
     return (o.to(q.dtype), lse) if with_lse else o.to(q.dtype)

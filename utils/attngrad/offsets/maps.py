@@ -6,7 +6,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from attngrad.notation import DtypeError, Float, Int, RangeError, ShapeError, integer
+from attngrad.notation import Float, Int, RangeError, ShapeError, boolean, integer
 from attngrad.offsets.arguments import bounded
 from attngrad.offsets.pairs import relative_offset
 from attngrad.offsets.rows import checked_buckets, clip_offset, offset_row, t5_bucket
@@ -212,9 +212,7 @@ class AlibiMap:
     def __post_init__(self) -> None:
         """Check the heads and the flag."""
         integer("heads", self.heads, least=1)
-        if not isinstance(self.learned, bool | np.bool_):
-            got = f"{type(self.learned).__name__} {self.learned!r}"
-            raise DtypeError(f"learned: expected True or False, got {got}")
+        boolean("learned", self.learned)
 
     @property
     def R(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from attngrad.notation import DtypeError, Int, RangeError, integer
+from attngrad.notation import Int, RangeError, boolean, integer
 from attngrad.offsets.arguments import bounded, integer_array, row_array, within
 
 
@@ -63,9 +63,7 @@ def checked_buckets(num_buckets: Any, max_distance: Any, bidirectional: Any) -> 
 
     Raises: DtypeError or RangeError as `t5_bucket`.
     """
-    if not isinstance(bidirectional, bool | np.bool_):
-        got = f"{type(bidirectional).__name__} {bidirectional!r}"
-        raise DtypeError(f"bidirectional: expected True or False, got {got}")
+    bidirectional = boolean("bidirectional", bidirectional)
     buckets = integer("num_buckets", num_buckets, least=4 if bidirectional else 2)
     if bidirectional and buckets % 2:
         told = "an even number with bidirectional=True, half for each direction"

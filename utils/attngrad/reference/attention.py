@@ -11,8 +11,10 @@ from attngrad.notation import (
     Float,
     RangeError,
     ShapeError,
+    boolean,
     check_broadcasts,
     check_same_shape,
+    dropout_rate,
     finite_array,
     finite_number,
     first_index,
@@ -106,8 +108,7 @@ def _checked_bias(bias: Any, mask: np.ndarray) -> tuple[np.ndarray | None, np.nd
 def _checked_mask(mask: Any, causal: Any, query_start: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return where a query may attend, for all pairs."""
     allowed = mask_array("mask", mask, shape)
-    if not isinstance(causal, bool | np.bool_):
-        raise DtypeError(f"causal: expected True or False, got {type(causal).__name__} {causal!r}")
+    causal = boolean("causal", causal)
     if query_start is not None and not causal:
         raise RangeError(f"query_start: expected None without causal=True, got {query_start!r}")
     return allowed & causal_mask(*shape[-2:], query_start) if causal else allowed
@@ -115,11 +116,7 @@ def _checked_mask(mask: Any, causal: Any, query_start: Any, shape: tuple[int, ..
 
 def _checked_keep(keep: Any, dropout: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return the factor of dropout for all pairs: 0, or 1 / (1 - dropout)."""
-    rate = finite_number("dropout", dropout)
-    if not 0.0 <= rate < 1.0:
-        raise RangeError(f"dropout: expected a rate from 0 to less than 1, got {rate}")
-    if keep is None and rate > 0.0:
-        raise DtypeError(f"keep: expected a mask of the weights that are kept at dropout = {rate}, got None")
+    rate = dropout_rate(dropout, keep)
     try:
         return mask_array("keep", keep, shape) / (1.0 - rate)
     except DtypeError as error:
@@ -130,9 +127,7 @@ def _checked_cap(softcap: Any, softcap_on: Any, bias_inside_scale: Any) -> float
     """Return the cap, and refuse an unknown place for it."""
     if not isinstance(softcap_on, str) or softcap_on not in CAPPED:
         raise RangeError(f"softcap_on: expected one of {', '.join(map(repr, CAPPED))}, got {softcap_on!r}")
-    if not isinstance(bias_inside_scale, bool | np.bool_):
-        told = f"{type(bias_inside_scale).__name__} {bias_inside_scale!r}"
-        raise DtypeError(f"bias_inside_scale: expected True or False, got {told}")
+    boolean("bias_inside_scale", bias_inside_scale)
     return None if softcap is None else positive_number("softcap", softcap)
 
 

@@ -4,14 +4,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from attngrad.notation import Float, ShapeError, finite_array, integer
-
-
-def _group(H: int, H_kv: int) -> int:
-    """Return how many query heads share one head of keys and values."""
-    if H_kv == 0 or H % H_kv:
-        raise ShapeError(f"H: expected a multiple of H_kv = {H_kv}, got H = {H}")
-    return H // H_kv
+from attngrad.notation import Float, finite_array, group_size, integer
 
 
 def expand_kv_heads(
@@ -29,7 +22,7 @@ def expand_kv_heads(
     array([1., 1., 2., 2.])
     """
     x = finite_array("x", x, rank=3)
-    group = _group(integer("H", H, least=1), x.shape[-3])
+    group = group_size(integer("H", H, least=1), x.shape[-3])
     return np.repeat(x, group, axis=-3)
 
 
@@ -48,5 +41,5 @@ def reduce_kv_heads(
     """
     dx, shared = finite_array("dx", dx, rank=3), integer("H_kv", H_kv, least=1)
     *batch, heads, keys, features = dx.shape
-    group = _group(heads, shared)
+    group = group_size(heads, shared)
     return dx.reshape(*batch, shared, group, keys, features).sum(axis=-3)

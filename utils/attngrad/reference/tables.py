@@ -10,6 +10,7 @@ from attngrad.notation import (
     Float,
     Int,
     ShapeError,
+    boolean,
     check_same_shape,
     finite_array,
     integer,
@@ -132,8 +133,7 @@ def _factor(offset: np.ndarray, signed: bool) -> np.ndarray:
     offset = integer_array("offset", offset)
     if offset.ndim != 2:
         raise ShapeError(f"offset: expected two axes (N, M), got shape {offset.shape}")
-    if not isinstance(signed, bool | np.bool_):
-        raise DtypeError(f"signed: expected True or False, got {type(signed).__name__} {signed!r}")
+    signed = boolean("signed", signed)
     return np.asarray(offset if signed else -np.abs(offset), dtype=np.float64)
 
 
