@@ -10,6 +10,7 @@ CORE = (
     "differentiation",
     "layers",
     "mistakes",
+    "monitor",
     "notation",
     "offsets",
     "plots",

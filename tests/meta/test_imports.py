@@ -27,20 +27,31 @@ STAR = {
     "tasks": {"notation", "offsets"},
     "bench": {"notation", "reference", "layers", "checks"},
     "exercises": {"notation", "reference", "checks", "mistakes", "proofs"},
+    "monitor": {"notation"},
+    "doctor": {"notation", "offsets", "reference", "checks", "mistakes", "layers"},
+    "testing": {"notation", "doctor"},
 }
 # What else a part may import when it is loaded. The gate of the proofs reads built pages with bs4; figures
-# import matplotlib when they are drawn, benchmarks torch when they run, graders sympy for a formula.
+# import matplotlib when they are drawn, benchmarks torch when they run, graders sympy for a formula. The
+# doctor imports torch for an implementation that has its tensors, the layers and transformers to examine
+# them, and what it writes for others finds a copy of itself under the name doctor_inside.
 OUTSIDE = {
     "closed": {"torch"},
     "layers": {"torch"},
     "proofs": {"sympy", "lark", "bs4"},
     "exercises": {"sympy"},
+    "monitor": {"torch"},
 }
-INSIDE_FUNCTIONS = {"plots": {"matplotlib"}, "bench": {"torch"}}
+INSIDE_FUNCTIONS = {
+    "plots": {"matplotlib"},
+    "bench": {"torch"},
+    "doctor": {"torch", "transformers", "doctor_inside"},
+    "testing": {"torch"},
+}
 FREE = sys.stdlib_module_names | {"numpy"}
 LIGHT = [
     "", "notation", "offsets", "reference", "checks", "mistakes", "differentiation", "plots", "bench",
-    "tasks", "exercises",
+    "tasks", "exercises", "doctor", "testing",
 ]  # fmt: skip
 HEAVY = {"torch", "sympy", "lark", "matplotlib", "scipy", "jaxtyping", "beartype", "hypothesis", "pytest"}
 
@@ -62,13 +73,16 @@ def imported(tree: ast.AST, package: str) -> list[str]:
 
 
 def top_level(tree: ast.Module) -> ast.Module:
-    """Return the statements that run on import: everything outside functions."""
+    """Return the statements that run on import: those outside functions, and not for type checkers alone."""
 
     class Strip(ast.NodeTransformer):
         def visit_FunctionDef(self, node):
             return None
 
         visit_AsyncFunctionDef = visit_FunctionDef
+
+        def visit_If(self, node):
+            return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
 
     return Strip().visit(tree)
 
@@ -145,6 +159,7 @@ def test_a_planted_import_is_found(part, source):
         ("plots", "def f():\n    import matplotlib.pyplot as plt"),
         ("bench", "def f():\n    import torch\n    from attngrad import layers"),
         ("layers", "import torch\nfrom attngrad import closed"),
+        ("bench", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch"),
     ],
 )
 def test_an_allowed_import_is_not(part, source):
@@ -183,7 +198,12 @@ def test_what_a_fresh_process_loads_is_seen():
 
 @pytest.mark.parametrize(
     ("part", "missing", "extra"),
-    [("layers", "torch", "torch"), ("proofs", "sympy", "proofs"), ("proofs", "lark", "proofs")],
+    [
+        ("layers", "torch", "torch"),
+        ("monitor", "torch", "torch"),
+        ("proofs", "sympy", "proofs"),
+        ("proofs", "lark", "proofs"),
+    ],
 )
 def test_a_part_without_what_it_needs_names_the_extra(part, missing, extra):
     code = f"import sys; sys.modules[{missing!r}] = None\nimport attngrad.{part}"

@@ -19,6 +19,7 @@ from .attention_mistakes import ATTENTION_CHECKS, naive_attention_inputs
 from .bias_mistakes import BIAS_CHECKS, naive_bias_inputs, ruled_out_by_row_sums
 from .calculus_mistakes import CALCULUS_CHECKS, naive_calculus_inputs
 from .table_mistakes import TABLE_CHECKS, naive_table_inputs
+from .training_mistakes import TRAINING_CHECKS, naive_training_inputs
 
 RNG = np.random.default_rng(0)
 S = RNG.standard_normal((3, 5))
@@ -79,7 +80,7 @@ CHECKS = {
     "empty-row": empty_row,
     "confident-loss": confident_loss,
 } | BIAS_CHECKS
-CHECKS |= TABLE_CHECKS | CALCULUS_CHECKS | ATTENTION_CHECKS
+CHECKS |= TABLE_CHECKS | CALCULUS_CHECKS | ATTENTION_CHECKS | TRAINING_CHECKS
 
 
 @pytest.mark.parametrize("id", MISTAKES)
@@ -142,6 +143,7 @@ def naive_inputs(wrong: Mistake) -> dict[str, tuple]:
         },
     } | naive_bias_inputs()
     inputs |= naive_table_inputs() | naive_calculus_inputs() | naive_attention_inputs()
+    inputs |= naive_training_inputs()
     return inputs[wrong.stands_for]
 
 
@@ -160,8 +162,8 @@ def test_what_naive_inputs_miss_is_recorded(id):
 
 def test_naive_inputs_miss_most_mistakes():
     """The lesson: a sum as loss, one key, one row or one-hot targets let most of these through."""
-    assert sum(bool(wrong.missed_by) for wrong in MISTAKES.values()) == 47
-    assert len(MISTAKES) == 52
+    assert sum(bool(wrong.missed_by) for wrong in MISTAKES.values()) == 62
+    assert len(MISTAKES) == 70
 
 
 def test_the_sum_of_a_row_rules_out_only_some_mistakes_of_the_bias_gradient():

@@ -16,15 +16,18 @@ _MODULES = (
     "checks",
     "closed",
     "differentiation",
+    "doctor",
     "exercises",
     "layers",
     "mistakes",
+    "monitor",
     "notation",
     "offsets",
     "plots",
     "proofs",
     "reference",
     "tasks",
+    "testing",
 )
 
 

@@ -7,14 +7,17 @@ the arguments of the function that it stands for, named in ``stands_for``.
 from attngrad.mistakes.attention import ATTENTION
 from attngrad.mistakes.bias import BIAS
 from attngrad.mistakes.calculus import CALCULUS
+from attngrad.mistakes.positions import POSITIONS
 from attngrad.mistakes.record import Mistake
 from attngrad.mistakes.softmax import SOFTMAX
 from attngrad.mistakes.tables import TABLES
+from attngrad.mistakes.training import TRAINING
 from attngrad.notation import RangeError
 
 __all__ = ["MISTAKES", "Mistake", "mistake"]
 
-MISTAKES = {mistake.id: mistake for mistake in (*SOFTMAX, *BIAS, *TABLES, *CALCULUS, *ATTENTION)}
+_ALL = (*SOFTMAX, *BIAS, *TABLES, *CALCULUS, *ATTENTION, *POSITIONS, *TRAINING)
+MISTAKES = {mistake.id: mistake for mistake in _ALL}
 
 
 def mistake(id: str) -> Mistake:

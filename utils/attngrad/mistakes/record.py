@@ -21,7 +21,10 @@ class Mistake:
       (all keys in one), "identity-values";
     - of tables: "distinct-rows" (no two pairs share one), "short-sums" (of few small integers), "one-layer",
       "whole-blocks" (no key is missing from the last one), "one-token", "square" (as many queries as keys),
-      "near-keys" (no distance beyond the last), "one-step", "one-device".
+      "near-keys" (no distance beyond the last), "one-step", "one-device";
+    - of positions and training loops: "equal-halves" (of a rotation's sines), "small-bias" (whose places fit
+      into 32 bits), "unit-loss-scale", "large-gradients", "equal-counts" (of tokens), "whole-windows" (of
+      accumulated steps), "random-cotangent".
     """
 
     id: str

@@ -13,6 +13,7 @@ PAGES = (
     "04_bias_gradient",
     "05_shared_tables",
     "06_repairing_a_post",
+    "10_checking_gradients",
 )
 
 
