@@ -39,11 +39,11 @@ def line_faults(lock: str) -> Iterator[str]:
 
 
 def requirements(project: dict) -> Iterator[Requirement]:
-    """Yield every requirement of the project but those on its own extras."""
+    """Yield every requirement of the project but those on its own extras, and Triton, which goes with torch."""
     extras = project["project"]["optional-dependencies"]
     for line in itertools.chain(project["project"]["dependencies"], *extras.values()):
         requirement = Requirement(line)
-        if requirement.name != project["project"]["name"]:
+        if requirement.name not in (project["project"]["name"], "triton"):
             yield requirement
 
 

@@ -96,4 +96,11 @@ if [ -e "$venv/pip-failed" ]; then
     fi
     fail "pip could not install the extra '$extra' (whole log: $log)"
 fi
+# The kernels are tested in Triton's interpreter. A torch for CUDA brings Triton along; this is the release that
+# torch 2.13.0 asks for. There is none for other systems, and the tests of the kernels say so.
+if [ "$extra" != book ] && [ "$(uname -s)" = Linux ] && ! "$venv/bin/python" -c 'import triton' 2>/dev/null; then
+    echo "installing triton into $venv"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check triton==3.7.1 >>"$log" 2>&1 \
+        || fail "pip could not install triton==3.7.1 (whole log: $log)"
+fi
 fingerprint >"$venv/installed-$extra"

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -54,6 +55,11 @@ def pytest(part: str, *arguments: str) -> tuple[str, ...]:
     return module("pytest", "-q", f"--junitxml={REPORTS / part}.xml", *arguments)
 
 
+def without_triton() -> tuple[str, ...]:
+    """Return what leaves the kernels out where there is no Triton, which their modules import."""
+    return () if find_spec("triton") else ("--ignore=utils/attngrad/kernels",)
+
+
 def parts(everything: bool, nbval: str) -> list[Part]:
     """Return the parts in order: what fails fast comes first."""
     chosen = () if everything else ("-m", "not slow")
@@ -65,7 +71,7 @@ def parts(everything: bool, nbval: str) -> list[Part]:
         Part("unit", (pytest("unit", *PARALLEL, *chosen, "tests/unit"),)),
         Part("conformance", (pytest("conformance", *PARALLEL, *chosen, "tests/conformance"),)),
         Part("meta", (pytest("meta", *PARALLEL, *chosen, "tests/meta"),)),
-        Part("doctest", (pytest("doctest", *PARALLEL, "--doctest-modules", "utils"),)),
+        Part("doctest", (pytest("doctest", *PARALLEL, *without_triton(), "--doctest-modules", "utils"),)),
         Part("chapters", (pytest("chapters", nbval, *NBVAL, "chapters"),)),
         Part("site", (module("booktools.build"), pytest("site", *PARALLEL, *chosen, "tests/site"))),
     ]

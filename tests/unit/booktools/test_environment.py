@@ -1,5 +1,6 @@
 """The script that makes .venv: quick when nothing changed, one clear line when something is missing."""
 
+import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -35,7 +36,7 @@ def tree(tmp_path: Path) -> Path:
     (tmp_path / "requirements.txt").write_text("numpy==2.0\n-e .\n")
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name in ("sh", "awk", "cat", "cksum", "dirname", "grep", "rm", "tail", "tee", "touch"):
+    for name in ("sh", "awk", "cat", "cksum", "dirname", "grep", "rm", "tail", "tee", "touch", "uname"):
         (tools / name).symlink_to(shutil.which(name) or name)
     return tmp_path
 
@@ -80,6 +81,21 @@ def test_a_second_run_does_nothing(tree: Path) -> None:
     assert second.stdout == second.stderr == ""
     assert "-c .venv/constraints.txt -e .[book]" in calls(tree)[0]
     assert (tree / ".venv/constraints.txt").read_text() == "numpy==2.0\n"
+
+
+@pytest.mark.skipif(platform.system() != "Linux", reason="Triton is for Linux alone")
+def test_triton_is_installed_for_tests_where_torch_has_not_brought_it(tree: Path) -> None:
+    script(tree / ".venv/bin/python", f"{RECORDER}\n[ \"$2\" != 'import triton' ]\n")
+    assert run(tree, "book").returncode == 0
+    assert not [call for call in calls(tree) if "triton" in call]
+    assert run(tree, "test").returncode == 0
+    assert [call for call in calls(tree) if "triton==" in call]
+
+
+def test_triton_that_is_there_is_left_alone(tree: Path) -> None:
+    script(tree / ".venv/bin/python", RECORDER)
+    assert run(tree, "test").returncode == 0
+    assert not [call for call in calls(tree) if "triton" in call]
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "requirements.txt"])

@@ -62,7 +62,7 @@ def examine(
     and ``cases`` those of some names alone. A case of a child has ``limit_s`` seconds, the first one 5 times
     that and 30 at least.
 
-    Raises: running.CannotRun for a target that cannot be loaded, or that supports no case; RangeError for the
+    Raises: CannotRun for a target that cannot be loaded, or that supports no case; RangeError for the
     name of no case, or for an object that is to be isolated.
 
     >>> found = examine(lambda q, k, v: q, Spec(scale="default"), quick=True, cases=["basic"])
@@ -110,7 +110,7 @@ def examination(
 def concluded(about: About, spec: Spec, ran: Iterable[tuple[Case, Outcome]]) -> Examination:
     """Return the examination of cases that were run or answered.
 
-    Raises: running.CannotRun if no case is supported, or a module is missing in all.
+    Raises: CannotRun if no case is supported, or a module is missing in all.
     """
     tried = tuple((case, outcome, tuple(verdicts.judge(case, outcome, spec))) for case, outcome in ran)
     _check_ran(tried)
@@ -143,7 +143,7 @@ def left_out(planned: Sequence[Case]) -> tuple[str, ...]:
 def _check_ran(tried: Sequence[Tried]) -> None:
     """Refuse to judge what never ran: no case is supported, or every one lacks a module.
 
-    Raises: running.CannotRun with the reasons.
+    Raises: CannotRun with the reasons.
     """
     came = [outcome for _, outcome, _ in tried]
     refused = [one for one in came if one.status == "unsupported" or NO_MODULE in one.text]
