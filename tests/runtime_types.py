@@ -16,6 +16,7 @@ CORE = (
     "plots",
     "reference",
     "tasks",
+    "tiled",
 )
 
 if "attngrad.notation" not in sys.modules:

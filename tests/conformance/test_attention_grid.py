@@ -159,6 +159,7 @@ def test_causal_attention_of_torch_is_aligned_top_left(sizes):
 
 
 CLOSED, LAYER = (importlib.import_module(f"attngrad.{part}.attention") for part in ("closed", "layers"))
+ARGUMENTS = importlib.import_module("attngrad.layers.attention_arguments")
 BACKWARD = CLOSED.Attention.backward
 
 
@@ -202,14 +203,15 @@ def kept_all(ctx, do, dlse, dp):
     return *found[:2], CLOSED.over_queries(p, do, k.shape[1]), *found[3:]
 
 
-def hidden_as_zero(bias, allowed, dtype, shape):
-    """Return the bias, and where a key takes part, with -inf read as 0."""
-    return bias.masked_fill(bias.isneginf(), 0.0), allowed
+def hidden_as_zero(bias, *rest, **named):
+    """Return the bias with -inf read as 0."""
+    right = ARGUMENTS.checked_bias(bias, *rest, **named)
+    return right._replace(of_pairs=right.of_pairs.masked_fill(right.of_pairs.isneginf(), 0.0))
 
 
-def causal_top_left(mask, causal, query_start, shape, device):
-    """Return the causal mask that aligns the first query with the first key."""
-    return torch.ones(shape[-2:], dtype=torch.bool, device=device).tril()
+def causal_top_left(*given, **named):
+    """Return where queries may attend, with the first query aligned with the first key."""
+    return ARGUMENTS.checked_place(*given, **named)._replace(query_start=0)
 
 
 def by_scores(**wrong):
@@ -233,8 +235,8 @@ MISTAKES = {
     "last head of a group alone": ("plain", {"closed.over_queries": last_of_group}),
     "no derivative of the cap": ("cap", {"closed.through_cap": lambda x, cap, moved: moved}),
     "nor of that on the product": ("cap on the product", {"closed.through_cap": lambda x, cap, moved: moved}),
-    "hidden key read as a bias of 0": ("hidden", {"layers._checked_bias": hidden_as_zero}),
-    "causal mask aligned top left": ("causal", {"layers._checked_mask": causal_top_left}),
+    "hidden key read as a bias of 0": ("hidden", {"layers.checked_bias": hidden_as_zero}),
+    "causal mask aligned top left": ("causal", {"layers.checked_place": causal_top_left}),
 }
 
 

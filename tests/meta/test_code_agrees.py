@@ -79,7 +79,7 @@ CASES: dict[str, tuple[Callable[[], np.ndarray], Callable[[], np.ndarray]]] = {
         lambda: DP @ printed("eq-temperature-derivative", "i"),
     ),
 }
-ELSEWHERE = ("attngrad.reference.attention", "attngrad.reference.tables")
+ELSEWHERE = tuple(f"attngrad.reference.{name}" for name in ("attention", "blocks", "tables"))
 PUBLIC = {n: f for n, f in vars(reference).items() if inspect.isfunction(f) and f.__module__ not in ELSEWHERE}
 DERIVED = {n: re.findall(r"(?:eq|def)-[a-z0-9-]+", m[1]) for n, f in PUBLIC.items()
            if (m := re.search(r"Derived in: (.*?)\.\n", f.__doc__ or "", re.S))}  # fmt: skip

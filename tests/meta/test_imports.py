@@ -19,7 +19,9 @@ STAR = {
     "reference": {"notation", "offsets"},
     "proofs": {"notation", "offsets"},
     "closed": {"notation"},
-    "layers": {"notation", "offsets", "closed"},
+    "tiled": {"notation"},
+    "kernels": {"notation", "offsets"},
+    "layers": {"notation", "offsets", "closed", "tiled", "kernels"},
     "checks": {"notation"},
     "mistakes": {"notation", "offsets", "reference"},
     "differentiation": {"notation"},
@@ -37,6 +39,8 @@ STAR = {
 # them, and what it writes for others finds a copy of itself under the name doctor_inside.
 OUTSIDE = {
     "closed": {"torch"},
+    "tiled": {"torch"},
+    "kernels": {"torch", "triton"},
     "layers": {"torch"},
     "proofs": {"sympy", "lark", "bs4"},
     "exercises": {"sympy"},
@@ -44,7 +48,7 @@ OUTSIDE = {
 }
 INSIDE_FUNCTIONS = {
     "plots": {"matplotlib"},
-    "bench": {"torch"},
+    "bench": {"torch", "jax"},
     "doctor": {"torch", "transformers", "doctor_inside"},
     "testing": {"torch"},
 }
@@ -189,7 +193,7 @@ def test_the_torch_face_loads_no_other_part():
     loaded = loaded_by("import attngrad.layers")
     assert "torch" in loaded
     parts = {name.split(".")[1] for name in loaded if name.startswith("attngrad.")}
-    assert parts <= STAR["layers"] | {"layers"}
+    assert parts == STAR["layers"] - {"tiled", "kernels"} | {"layers"}
 
 
 def test_what_a_fresh_process_loads_is_seen():
@@ -201,6 +205,8 @@ def test_what_a_fresh_process_loads_is_seen():
     [
         ("layers", "torch", "torch"),
         ("monitor", "torch", "torch"),
+        ("tiled", "torch", "torch"),
+        ("kernels", "torch", "triton"),
         ("proofs", "sympy", "proofs"),
         ("proofs", "lark", "proofs"),
     ],
@@ -217,5 +223,5 @@ def test_submodules_load_on_first_use():
     subprocess.run([sys.executable, "-c", code], check=True)
     assert set(STAR) - {""} <= set(dir(attngrad))
     assert attngrad.__version__.count(".") == 2
-    with pytest.raises(AttributeError, match="no attribute 'kernels'; its modules are"):
-        _ = attngrad.kernels
+    with pytest.raises(AttributeError, match="no attribute 'kernel'; its modules are"):
+        _ = attngrad.kernel

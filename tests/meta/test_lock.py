@@ -39,7 +39,7 @@ def line_faults(lock: str) -> Iterator[str]:
 
 
 def requirements(project: dict) -> Iterator[Requirement]:
-    """Yield every requirement of the project but those on its own extras, and Triton, which goes with torch."""
+    """Yield every requirement of the project but its own extras, and Triton, which goes with torch."""
     extras = project["project"]["optional-dependencies"]
     for line in itertools.chain(project["project"]["dependencies"], *extras.values()):
         requirement = Requirement(line)

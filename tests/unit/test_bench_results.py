@@ -260,7 +260,10 @@ def test_the_book_has_rows_of_every_operator_on_the_processor():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("softmax",), "operator: expected one of 'softmax-vjp', 'bias-gradient', got 'softmax'"),
+        (
+            ("softmax",),
+            "operator: expected one of 'softmax-vjp', 'bias-gradient', 'table-gradient', got 'softmax'",
+        ),
         (("softmax-vjp", "tpu"), "device: expected one of 'cpu', 'cuda', got 'tpu'"),
     ],
 )

@@ -189,7 +189,11 @@ BAD_IN_TORCH = {
         RangeError,
         r"sink: expected finite logits or -inf in torch.float32, got 1e\+300 at index \(0,\)",
     ),
-    "impl": ({"impl": "triton"}, RangeError, "impl: expected one of 'closed', got 'triton'"),
+    "impl": (
+        {"impl": "fused"},
+        RangeError,
+        "impl: expected one of 'closed', 'tiled', 'triton', got 'fused'",
+    ),
 }
 
 

@@ -113,6 +113,11 @@ OPTION_FREE = (
     | fine(FREE_SIZE, v=AT_END)
 )
 SAVED = reference.attention(**QKV, **OPTIONS)
+ONE, OTHER = (reference.attention_block(draw(B, N, M), draw(B, M, D_V)) for _ in range(2))
+BLOCKS = {"q": draw(B, N, D), "k": draw(B, M, D), "v": draw(B, M, D_V), "bias": draw(B, N, M)}
+BLOCK_OPTIONS = {"columns": 2, "scale": 0.6}
+OF_BLOCKS = dict.fromkeys(BLOCKS, floats) | {"columns": size(least=1), "scale": number()}
+BLOCKS_FREE = default("bias", "scale") | fine(HIDES, bias=("-inf",))
 ROW, OFFSET = RNG.integers(1, R - 1, size=(N, M)), offsets.relative_offset(N, M)
 DBIAS, TABLE = draw(B, H, N, M), draw(H, R)
 INTO_TABLE, OF_AXIS = integers(0, R - 1), "tables?|rows?|bias of an axis"
@@ -162,6 +167,32 @@ REFERENCE = {
         {"saved": SAVED, "do": draw(B, H, N, D_V), "dlse": draw(B, H, N)},
         {"saved": thing, "do": floats, "dlse": floats},
         default("dlse"),
+    ),
+    "attention_block": Call(
+        reference.attention_block,
+        {"s": draw(B, N, M), "v": draw(B, M, D_V)},
+        {"s": floats, "v": floats},
+        fine(HIDES, s=("-inf",)) | fine(FREE_SIZE, v=AT_END),
+    ),
+    "merge_states": Call(
+        reference.merge_states, {"one": ONE, "other": OTHER}, dict.fromkeys(("one", "other"), thing)
+    ),
+    "merge_states_vjp": Call(
+        reference.merge_states_vjp,
+        {"one": ONE, "other": OTHER, "do": draw(B, N, D_V), "dlse": draw(B, N)},
+        {"one": thing, "other": thing, "do": floats, "dlse": floats},
+    ),
+    "attention_in_blocks": Call(
+        reference.attention_in_blocks,
+        BLOCKS | BLOCK_OPTIONS,
+        OF_BLOCKS,
+        BLOCKS_FREE | fine(FREE_SIZE, v=AT_END),
+    ),
+    "attention_in_blocks_vjp": Call(
+        reference.attention_in_blocks_vjp,
+        BLOCKS | BLOCK_OPTIONS | {"state": ONE, "do": draw(B, N, D_V), "dlse": draw(B, N)},
+        OF_BLOCKS | {"state": thing, "do": floats, "dlse": floats},
+        BLOCKS_FREE | default("dlse"),
     ),
     "table_bias": Call(
         reference.table_bias,

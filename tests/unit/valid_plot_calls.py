@@ -102,6 +102,15 @@ PLOTS = {
         {"p": floats, "dp": floats, "k": floats, "scale": number()},
     ),
     "attention_flow": of_sizes(plots.attention_flow, N=3, M=5, D=2, D_v=4),
+    "running_output": Call(
+        drawn(plots.running_output), {"s": S[0], "v": draw(M, 2)}, {"s": floats, "v": floats}
+    ),
+    "leaks": Call(
+        drawn(plots.leaks),
+        {"means": np.arange(1.0, 6.0), "errors": {"a": draw(5) ** 2, "b": draw(5) ** 2}},
+        {"means": floats, "errors": mapping(floats)},
+        fine(FREE_SIZE, errors=("one less",)),
+    ),
     "window_rows": Call(
         drawn(plots.window_rows),
         {"height": 2, "width": 3},
@@ -117,6 +126,30 @@ PLOTS = {
         drawn(plots.rare_offsets),
         {"N": 3, "M": 5, "draws": 4, "seed": 1},
         {"N": ONE, "M": ONE, "draws": ONE, "seed": size(least=0)},
+    ),
+    "skewed_view": Call(
+        drawn(plots.skewed_view),
+        {"ds": DP, "pitch": M + N - 1},
+        {"ds": floats, "pitch": size(least=M)},
+        default("pitch") | fine(FREE_SIZE, ds=DRAWS),
+    ),
+    "tile_diagonals": of_sizes(plots.tile_diagonals, N=5, M=7, rows=2, columns=3),
+    "summation_orders": Call(
+        drawn(plots.summation_orders),
+        {"count": 9, "orders": 4, "strip": 2, "seed": 1},
+        {"count": ONE, "orders": ONE, "strip": ONE, "seed": size(least=0)},
+    ),
+    "growth": Call(
+        drawn(plots.growth),
+        {"lengths": np.arange(1.0, 6.0), "times": {"a": draw(5) ** 2, "b": draw(5) ** 2}, "memory": RUNS},
+        {"lengths": floats, "times": mapping(floats), "memory": mapping(floats)},
+        fine(FREE_SIZE, times=("one less",), memory=("one less",)),
+    ),
+    "roofline": Call(
+        drawn(plots.roofline),
+        {"points": {"a": draw(3, 2) ** 2, "b": draw(4, 2) ** 2}, "peak": 2.0, "bandwidth": 0.5},
+        {"points": mapping(floats), "peak": POSITIVE, "bandwidth": POSITIVE},
+        fine(FREE_SIZE, points=("one less", "one: short in front")),
     ),
     "style": Call(plots.style, {}, {}),
 }

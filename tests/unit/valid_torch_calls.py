@@ -62,6 +62,7 @@ def of_targets(y: np.ndarray) -> Call:
 
 
 BIAS = layers.RelativeBias(H, offsets.OffsetMap(5))
+AT_LEAST_ONE = PAIR_KINDS | {"N": size(least=1), "M": size(least=1)}
 OWN_MAP = {"heads": H, "map": lambda N, M, start: np.ones((N, M), int), "rows": R, "dtype": torch.float64}
 
 LAYERS = {
@@ -73,6 +74,14 @@ LAYERS = {
     "attention": Call(
         layers.attention,
         {**tensors(QKV | OPTIONS), "return_lse": True, "impl": "closed"},
+        dict.fromkeys(QKV, floats)
+        | OPTION_KINDS
+        | {"scale": number(tensor=True), "return_lse": flag, "impl": word},
+        OPTION_FREE | fine(OWN_TYPE, bias=("float32",), sink=("float32",)),
+    ),
+    "attention, tiled": Call(
+        layers.attention,
+        {**tensors(QKV | OPTIONS), "return_lse": True, "impl": "tiled"},
         dict.fromkeys(QKV, floats)
         | OPTION_KINDS
         | {"scale": number(tensor=True), "return_lse": flag, "impl": word},
@@ -90,6 +99,18 @@ LAYERS = {
         {**PAIRS, "dtype": torch.float64},
         {**PAIR_KINDS, "dtype": torch_type},
         default("query_start", "dtype"),
+    ),
+    "RelativeBias.diagonals": Call(
+        BIAS.diagonals,
+        {**PAIRS, "dtype": torch.float64},
+        AT_LEAST_ONE | {"dtype": torch_type},
+        default("query_start", "dtype"),
+    ),
+    "RelativeBias.score_mod": Call(
+        BIAS.score_mod,
+        {**PAIRS},
+        AT_LEAST_ONE,
+        default("query_start"),
     ),
     "RelativeBias.at": Call(
         BIAS.at,

@@ -18,6 +18,7 @@ _MODULES = (
     "differentiation",
     "doctor",
     "exercises",
+    "kernels",
     "layers",
     "mistakes",
     "monitor",
@@ -28,6 +29,7 @@ _MODULES = (
     "reference",
     "tasks",
     "testing",
+    "tiled",
 )
 
 

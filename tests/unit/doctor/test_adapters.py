@@ -1,19 +1,24 @@
 """Attention that others wrote: each adapter is healthy on the cases that its specification claims."""
 
 import inspect
+import os
 from dataclasses import replace
+
+# Read when kernels are defined: they run on the CPU.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 import numpy as np
 import pytest
 import torch
 
-from attngrad.doctor import Spec, adapters, cases
+from attngrad.doctor import Spec, adapters, cases, examine
 from attngrad.doctor.adapters.claiming import claims
 from attngrad.doctor.judging import bounds, oracle
 from attngrad.doctor.running.runners import InProcess
 
 WITHOUT_GRADIENT = ("flex_bias", "flex_table")  # of q, k and v, on a CPU
 BROKEN = ("t5_flex",)
+SLOW = ("layers_triton",)  # in the interpreter
 WITH_TRANSFORMERS = ("gemma2_eager", "gpt_oss_eager", "llama_eager", "t5_eager", "t5_sdpa")
 
 
@@ -37,7 +42,7 @@ def ran(subject, spec=None, quick=True):
         return [(case, run.run(case, told)) for case in cases.plan(told, quick=quick)]
 
 
-@pytest.mark.parametrize("name", [name for name in adapters.__all__ if name not in BROKEN])
+@pytest.mark.parametrize("name", [name for name in adapters.__all__ if name not in (*BROKEN, *SLOW)])
 def test_an_adapter_is_healthy_on_what_it_claims(name):
     if name in WITH_TRANSFORMERS:
         pytest.importorskip("transformers")
@@ -52,6 +57,19 @@ def test_an_adapter_is_healthy_on_what_it_claims(name):
         assert refused == {"FlexAttention has no gradient of q, k and v on a CPU"}
     else:
         assert len(supported) > len(tried) / 2
+
+
+@pytest.mark.parametrize("name", ["layers_tiled", "layers_tiled_bias"])
+def test_tiles_are_healthy_on_every_case(name):
+    report = examine(getattr(adapters, name))
+    assert (report.verdict, len(report.tried) > 90) == ("healthy", True), str(report)
+
+
+@pytest.mark.parametrize("names", [["tail", "gqa"], pytest.param(None, marks=pytest.mark.slow)])
+def test_kernels_are_healthy(names):
+    pytest.importorskip("triton", reason="needs triton, which the extra attngrad[triton] brings")
+    report = examine(adapters.layers_triton, quick=True, cases=names)
+    assert report.verdict == "healthy", str(report)
 
 
 def test_the_flex_attention_of_t5_is_right_for_one_batch_and_fails_for_more():

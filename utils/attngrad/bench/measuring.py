@@ -18,6 +18,7 @@ from attngrad.bench.spec import (
     draw,
 )
 from attngrad.bench.timing import Clock, CpuClock, CudaClock, interleave, ratios, spread
+from attngrad.bench.tuning import is_tuned, pages, tuned_run
 
 CLOCKS = {"cpu": CpuClock, "cuda": CudaClock}
 ROUNDS, SAMPLE_S = 11, 0.01
@@ -44,19 +45,25 @@ def measure(
 
     Raises: AssertionError for a contender that is wrong or changes its inputs; nothing is timed then.
     """
+    rounds = min(rounds, case.rounds or rounds)
+    if case.tuned and not is_tuned():
+        return tuned_run(operator.name, case.name, rounds, sample_s, compiled)
     inputs = draw(operator.shapes(case.sizes), case.dtype, device)
     contenders = operator.on(device)
     codes = {one.name: code_of(operator, one, device) for one in contenders}
     calls, notes = build(contenders, inputs, compiled, say)
     say("checking")
-    verify(operator, calls, inputs, case.dtype)
+    bounds = {one.name for one in contenders if one.bound}
+    verify(operator, {name: call for name, call in calls.items() if name not in bounds}, inputs, case.dtype)
     say("timing")
     clock = clock or (CudaClock(flush) if device == "cuda" else CpuClock())
     times = interleave(calls, clock, rounds=rounds, sample_s=sample_s)
     compared = ratios(times, to=contenders[0].name)
-    peaks = peaks_of(operator, case, device, calls, say) if memory else {}
+    peaks = peaks_of(operator, case, device, calls, say) if memory and not case.tuned else {}
+    if operator.limit:
+        notes |= remarks(operator.limit, device, calls, times)
     rows = [
-        Row(name, code, spread(times[name]), compared[name], peaks.get(name))
+        Row(name, code, spread(times[name]), compared[name], peaks.get(name), notes.get(name, ""))
         if name in calls
         else Row(name, code, note=notes[name])
         for name, code in codes.items()
@@ -69,6 +76,20 @@ def measure(
 def code_of(operator: Operator, contender: Contender, device: str) -> str:
     """Return the fingerprint of what a row depends on: the contender, its inputs, and how it is timed."""
     return fingerprint([contender.build, operator.shapes, draw, interleave, ratios, CLOCKS[device]])
+
+
+def remarks(
+    limit: str, device: str, calls: Mapping[str, Call], times: Mapping[str, list[float]]
+) -> dict[str, str]:
+    """Return for each call its speed as a part of that of the limit, and on a CPU the pages it fetches."""
+    told: dict[str, list[str]] = {name: [] for name in calls}
+    for name, call in calls.items():
+        if limit in calls and name != limit:
+            slower = ratios({name: times[name], limit: times[limit]}, to=limit)[name].median
+            told[name].append(f"{1.0 / slower:.2f} of limit")
+        if device == "cpu":
+            told[name].append(f"{pages(call)} pages")
+    return {name: ", ".join(parts) for name, parts in told.items()}
 
 
 def peaks_of(

@@ -3,9 +3,10 @@
 from attngrad.bench.bias_gradient import BIAS_GRADIENT
 from attngrad.bench.softmax_vjp import SOFTMAX_VJP
 from attngrad.bench.spec import Operator
+from attngrad.bench.table_gradient import TABLE_GRADIENT
 from attngrad.notation import RangeError
 
-OPERATORS = {operator.name: operator for operator in (SOFTMAX_VJP, BIAS_GRADIENT)}
+OPERATORS = {operator.name: operator for operator in (SOFTMAX_VJP, BIAS_GRADIENT, TABLE_GRADIENT)}
 
 
 def find(name: str) -> Operator:
@@ -15,7 +16,7 @@ def find(name: str) -> Operator:
 
     >>> find("softmax")
     Traceback (most recent call last):
-    attngrad.notation.RangeError: operator: expected one of 'softmax-vjp', 'bias-gradient', got 'softmax'
+    attngrad.notation.RangeError: operator: expected one of 'softmax-vjp', 'bias-gradient', ..., got 'softmax'
     """
     if name not in OPERATORS:
         raise RangeError(f"operator: expected one of {', '.join(map(repr, OPERATORS))}, got {name!r}")

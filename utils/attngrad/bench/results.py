@@ -92,7 +92,7 @@ def read(path: Path, operator: str, device: str) -> dict[str, Run]:
     if (data["operator"], data["device"]) != (operator, device):
         got = f"{data['operator']} on {data['device']}"
         raise ResultsError(f"{path.name}: expected rows of {operator} on {device}, got {got}")
-    runs = [_run(one, operator, device, f"{path.name}, run {k}") for k, one in enumerate(data["runs"])]
+    runs = [run_of(one, operator, device, f"{path.name}, run {k}") for k, one in enumerate(data["runs"])]
     return {run.case: run for run in runs}
 
 
@@ -104,15 +104,22 @@ def write(run: Run, where: Path) -> Path:
     path = where / file_name(run.operator, run.device)
     runs = read(path, run.operator, run.device) | {run.case: run}
     ordered = sorted(runs.values(), key=lambda one: math.prod(one.sizes.values()))
-    stored = [{key: value for key, value in asdict(one).items() if key in RUN} for one in ordered]
-    data = {"operator": run.operator, "device": run.device, "runs": stored}
+    data = {"operator": run.operator, "device": run.device, "runs": [stored(one) for one in ordered]}
     where.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 
-def _run(data: Any, operator: str, device: str, where: str) -> Run:
-    """Return a run from its form in the file."""
+def stored(run: Run) -> dict[str, Any]:
+    """Return a run in its form in the file, which names operator and device once."""
+    return {key: value for key, value in asdict(run).items() if key in RUN}
+
+
+def run_of(data: Any, operator: str, device: str, where: str) -> Run:
+    """Return a run from its form in the file.
+
+    Raises: ResultsError that names what is wrong in it.
+    """
     _check(data, RUN, where)
     _check(data["provenance"], dict.fromkeys(KEYS, object), f"{where}, provenance")
     rows = tuple(_row(one, f"{where}, row {k}") for k, one in enumerate(data["rows"]))

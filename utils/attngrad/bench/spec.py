@@ -26,12 +26,18 @@ class Unavailable(RuntimeError):
 
 @dataclass(frozen=True)
 class Case:
-    """Sizes at which an operator runs, the type of its arrays, and the devices on which it is measured."""
+    """Sizes at which an operator runs, the type of its arrays, and the devices on which it is measured.
+
+    With ``tuned`` it runs in a process of its own, whose C library keeps the memory that is freed, so that
+    no page has to be fetched from the system twice. ``rounds`` is how many rounds are enough.
+    """
 
     name: str
     sizes: Sizes
     dtype: str = "float32"
     devices: tuple[str, ...] = DEVICES
+    tuned: bool = False
+    rounds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -40,13 +46,15 @@ class Contender:
 
     ``build(inputs)`` returns a function without arguments that does the whole work once and returns its
     results by name. It is a function on the top level of its module, so that its source can be found.
-    ``compiled`` says that building takes a compiler and many seconds.
+    ``compiled`` says that building takes a compiler and many seconds. A ``bound`` does less than the work,
+    to show what is left to win; its results are not checked.
     """
 
     name: str
     build: Callable[[Tensors], Call]
     devices: tuple[str, ...] = DEVICES
     compiled: bool = False
+    bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,8 @@ class Operator:
     result whether it is of the forward or of the backward pass. ``shapes(sizes)`` gives the inputs, ``exact``
     takes them in float64 and returns the results in float64, ``flops(sizes)`` counts operations, and
     ``moved(sizes)`` counts the numbers that at least have to be read or written. ``quick`` names the case of
-    a live cell, by device.
+    a live cell, by device. ``limit`` names the contender to whose speed all are compared; where there is one,
+    pages fetched from the system are counted too.
     """
 
     name: str
@@ -70,6 +79,7 @@ class Operator:
     exact: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
     flops: Callable[[Sizes], int]
     moved: Callable[[Sizes], int]
+    limit: str | None = None
 
     def on(self, device: str) -> tuple[Contender, ...]:
         """Return the contenders that run on a device, the plain run first."""

@@ -21,7 +21,8 @@ def run_lines(operator: Operator, run: Run, said: str) -> Iterator[str]:
     current = {one.name: one for one in operator.on(run.device)}
     rows = {row.contender: row for row in run.rows}
     stale = stale_rows(operator, run)
-    yield f"{sizes_of(run)}, {run.dtype}"
+    tuned = any(one.tuned for one in operator.cases if one.name == run.case)
+    yield f"{sizes_of(run)}, {run.dtype}{', tuned allocator' if tuned else ''}"
     yield f"{'':<{_width(operator)}}" + "".join(f"{c:>{w}}" for c, w in zip(COLUMNS, WIDTHS, strict=True))
     for name in [*current, *(name for name in rows if name not in current)]:
         row = rows.get(name, Row(name, ""))
@@ -78,7 +79,7 @@ def _cells(run: Run, row: Row) -> str:
         f"{_ratio(row.ratio.low)}-{_ratio(row.ratio.high)}",
         format_time(seconds),
         three_digits(run.flops / seconds * 1e-9),
-        three_digits(run.bytes / seconds * 1e-9),
+        three_digits(run.bytes / seconds * 1e-9)[:5],
         "-" if row.memory is None else f"{row.memory / 2**20:.1f}",
     )
     return "".join(f"{text:>{width}}" for text, width in zip(texts, WIDTHS, strict=True))

@@ -7,7 +7,8 @@ inside and rounded once on the way out, in both directions.
 
 Backward passes are written in differentiable operations: reverse over reverse, forward over reverse and
 reverse over forward use the closed forms. Forward over forward, such as jacfwd of jacfwd, which torch would
-get wrong, is computed in plain operations. Forward mode does not work inside torch.compile.
+get wrong, is computed in plain operations. Forward mode does not work inside torch.compile. All this is said
+of impl="closed", the default; the other implementations of attention have a first derivative alone.
 
 Checking values reads one boolean for each tensor back from the device, which waits for the work queued on
 it. Values that cannot be read are not checked: inside torch.func.vmap, inside torch.compile, and on the meta

@@ -9,7 +9,7 @@ from torch import nn
 
 from attngrad.notation import DtypeError, Float, RangeError, ShapeError, check_same_shape, integer
 from attngrad.offsets import AlibiMap, BeitMap, ClipMap, OffsetMap, T5Map, WindowMap, relative_offset
-from attngrad.offsets.arguments import integer_array, row_array
+from attngrad.offsets.arguments import bounded, integer_array, row_array
 
 Map = Callable[[int, int, int | None], Any]
 KNOWN = (OffsetMap, ClipMap, T5Map, WindowMap, BeitMap, AlibiMap)
@@ -173,6 +173,65 @@ class RelativeBias(nn.Module):
         if not isinstance(self.map, BY_OFFSET):
             raise DtypeError(f"map: expected OffsetMap, ClipMap, T5Map or AlibiMap, got {self.map!r}")
         return self._bias(self._on_device(self.map.of(offset)), dtype)
+
+    @property
+    def by_offset(self) -> bool:
+        """Return whether the bias of a pair depends on its offset alone."""
+        return isinstance(self.map, (*BY_OFFSET, AlibiMap))
+
+    def diagonals(
+        self,
+        N: SupportsIndex,
+        M: SupportsIndex,
+        query_start: SupportsIndex | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+    ) -> Float[torch.Tensor, "H diagonals"]:
+        """Return the bias of each diagonal of the pairs, of which there are N + M - 1.
+
+        Formula: diagonals[h, j - i + N - 1] = bias[h, i, j], for bias = forward(N, M, query_start). They are
+        the bias of one query, the last one, and of as many keys as there are diagonals.
+
+        Raises: DtypeError for a map that looks at more than the offset; RangeError without a query or a key;
+        else as `forward`.
+
+        >>> RelativeBias(1, ClipMap(1)).diagonals(2, 3).shape
+        torch.Size([1, 4])
+        """
+        N, M = integer("N", N, least=1), integer("M", M, least=1)
+        if not self.by_offset:
+            raise DtypeError(f"map: expected OffsetMap, ClipMap, T5Map or AlibiMap, got {self.map!r}")
+        start = M - N if query_start is None else bounded("query_start", query_start)
+        return self.forward(1, N + M - 1, start + N - 1, dtype=dtype).squeeze(1)
+
+    def score_mod(
+        self, N: SupportsIndex, M: SupportsIndex, query_start: SupportsIndex | None = None
+    ) -> Callable[..., torch.Tensor]:
+        """Return the function by which FlexAttention adds this bias to its scores.
+
+        It is called as score_mod(score, b, h, i, j), for query i and key j, and reads the bias of diagonals,
+        or of pairs where the map looks at more than the offset. It holds what the table was when it was made:
+        make one for each step. Its gradient reaches the table where FlexAttention has one, on CUDA devices.
+
+        Raises: as `forward`.
+
+        >>> score = torch.zeros(())
+        >>> RelativeBias(2, ClipMap(1)).score_mod(3, 3)(score, 0, 1, 2, 0).item()
+        0.0
+        """
+        if self.by_offset:
+            diagonals, last = self.diagonals(N, M, query_start), integer("N", N) - 1
+
+            def of_offset(score: Any, b: Any, h: Any, i: Any, j: Any) -> torch.Tensor:
+                return score + diagonals[h if self.heads > 1 else 0, j - i + last]
+
+            return of_offset
+        bias = self.forward(N, M, query_start)
+
+        def of_pair(score: Any, b: Any, h: Any, i: Any, j: Any) -> torch.Tensor:
+            return score + bias[h if self.heads > 1 else 0, i, j]
+
+        return of_pair
 
     def _source(self) -> torch.Tensor:
         """Return the table, or the slopes."""

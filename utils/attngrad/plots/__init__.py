@@ -5,8 +5,11 @@ light and dark pages, and colours that remain apart for colour-blind readers (Ok
 """
 
 from attngrad.plots.attention import attention_flow, cotangent_margins, query_pull
+from attngrad.plots.benchmarks import growth, roofline
 from attngrad.plots.bias import bias_gap, bias_influence
 from attngrad.plots.calculus import product_influence, step_errors
+from attngrad.plots.fused import skewed_view, summation_orders, tile_diagonals
+from attngrad.plots.recomputation import leaks, running_output
 from attngrad.plots.repair import index_matrices, training_run
 from attngrad.plots.softmax import jacobian_heatmap, norm_against_scale, norm_over_simplex, spectral_norm
 from attngrad.plots.style import BLUE, GREEN, GREY, ORANGE, style
@@ -22,17 +25,24 @@ __all__ = [
     "bias_influence",
     "cotangent_margins",
     "diagonal_sums",
+    "growth",
     "index_matrices",
     "jacobian_heatmap",
+    "leaks",
     "norm_against_scale",
     "norm_over_simplex",
     "product_influence",
     "query_pull",
     "rare_offsets",
+    "roofline",
+    "running_output",
+    "skewed_view",
     "spectral_norm",
     "step_errors",
     "style",
+    "summation_orders",
     "t5_buckets",
+    "tile_diagonals",
     "training_run",
     "window_rows",
 ]

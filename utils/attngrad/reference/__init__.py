@@ -8,6 +8,13 @@ Saved values come first, then the cotangent or the tangent, and cotangents are n
 """
 
 from attngrad.reference.attention import Attention, AttentionGradients, attention, attention_vjp
+from attngrad.reference.blocks import (
+    attention_block,
+    attention_in_blocks,
+    attention_in_blocks_vjp,
+    merge_states,
+    merge_states_vjp,
+)
 from attngrad.reference.heads import expand_kv_heads, reduce_kv_heads
 from attngrad.reference.losses import (
     cross_entropy,
@@ -45,6 +52,9 @@ __all__ = [
     "alibi_bias",
     "alibi_bias_vjp",
     "attention",
+    "attention_block",
+    "attention_in_blocks",
+    "attention_in_blocks_vjp",
     "attention_vjp",
     "cross_entropy",
     "cross_entropy_vjp",
@@ -55,6 +65,8 @@ __all__ = [
     "log_softmax_jvp",
     "log_softmax_vjp",
     "lse",
+    "merge_states",
+    "merge_states_vjp",
     "offset_sums",
     "reduce_kv_heads",
     "softmax",

@@ -4,7 +4,14 @@ Each is a callable with its specification as ``spec``, and a target: "attngrad.d
 torch and transformers are imported when one is called.
 """
 
-from attngrad.doctor.adapters.own import layers_alibi, layers_attention, layers_table
+from attngrad.doctor.adapters.own import (
+    layers_alibi,
+    layers_attention,
+    layers_table,
+    layers_tiled,
+    layers_tiled_bias,
+    layers_triton,
+)
 from attngrad.doctor.adapters.pytorch import (
     flex_bias,
     flex_table,
@@ -33,6 +40,9 @@ __all__ = [
     "layers_alibi",
     "layers_attention",
     "layers_table",
+    "layers_tiled",
+    "layers_tiled_bias",
+    "layers_triton",
     "llama_eager",
     "multihead_attention",
     "multihead_attention_weights",

@@ -74,3 +74,61 @@ def layers_alibi(
     options = {"causal": causal, "query_start": query_start, "scale": scale, "softcap": softcap, "sink": sink,
                "softcap_on": softcap_on, "keep": keep, "dropout": dropout}  # fmt: skip
     return _attention(q, k, v, bias, lengths, mask, options)
+
+
+def _by_module(table: Any, call: Any) -> Any:
+    """Return ``call``(bias) for the module `attngrad.layers.RelativeBias` with a given table in it."""
+    import torch
+
+    from attngrad import layers
+
+    held = torch.nn.Module()
+    held.shared = layers.RelativeBias(table.shape[0], TABLE, dtype=table.dtype, device=table.device)
+    held.forward = lambda: call(held.shared)
+    return torch.func.functional_call(held, {"shared.table": table}, ())
+
+
+@claims(**ALL, map=TABLE, options=tuple(option for option in BY_TABLE if option != "packed"))
+def layers_tiled(
+    q, k, v, table, *, mask=None, causal=False, query_start=None, scale=None, softcap=None,
+    softcap_on="scores", sink=None, keep=None, dropout=0.0, return_lse=True,
+):  # fmt: skip
+    """Return `attngrad.layers.attention` with impl="tiled" and the module of a table."""
+    from attngrad import layers
+
+    options = {"mask": mask, "causal": causal, "query_start": query_start if causal else None, "scale": scale,
+               "softcap": softcap, "softcap_on": softcap_on, "sink": sink, "keep": keep,
+               "dropout": dropout}  # fmt: skip
+    return _by_module(
+        table, lambda bias: layers.attention(q, k, v, bias, impl="tiled", return_lse=True, **options)
+    )
+
+
+@claims(**ALL, bias=BIASES, options=tuple(option for option in OPTIONS if option != "packed"))
+def layers_tiled_bias(
+    q, k, v, bias=None, *, mask=None, causal=False, query_start=None, scale=None, softcap=None,
+    softcap_on="scores", bias_inside_scale=False, sink=None, keep=None, dropout=0.0, return_lse=True,
+):  # fmt: skip
+    """Return `attngrad.layers.attention` with impl="tiled" and a dense bias."""
+    from attngrad import layers
+
+    options = {"mask": mask, "causal": causal, "query_start": query_start if causal else None, "scale": scale,
+               "softcap": softcap, "softcap_on": softcap_on, "bias_inside_scale": bias_inside_scale,
+               "sink": sink, "keep": keep, "dropout": dropout}  # fmt: skip
+    return layers.attention(q, k, v, bias, impl="tiled", return_lse=True, **options)
+
+
+@claims(
+    dtypes=("float32", "float16", "bfloat16"), causal="both", deterministic=True, map=TABLE,
+    options=("cross", "strides", "values", "shared-table", "gqa", "mask", "empty-rows", "lse", "dlse",
+             "dscale", "query-start"),
+)  # fmt: skip
+def layers_triton(q, k, v, table, *, mask=None, causal=False, query_start=None, scale=None, return_lse=True):
+    """Return `attngrad.layers.attention` with impl="triton" and the module of a table."""
+    from attngrad import layers
+
+    start = query_start if causal else None
+    options = {"mask": mask, "causal": causal, "query_start": start, "scale": scale}
+    return _by_module(
+        table, lambda bias: layers.attention(q, k, v, bias, impl="triton", return_lse=True, **options)
+    )

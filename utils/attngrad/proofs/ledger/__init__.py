@@ -14,6 +14,9 @@ PAGES = (
     "05_shared_tables",
     "06_repairing_a_post",
     "10_checking_gradients",
+    "14_recomputation",
+    "15_fused_table_gradient",
+    "16_benchmarks",
 )
 
 

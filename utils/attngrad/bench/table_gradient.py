@@ -1,0 +1,119 @@
+"""The operator "table-gradient": attention with a table by offset, forward and backward.
+
+Every contender gets q, k, v, a table with one row for each offset, and the cotangent of the output. It
+returns the output and the four cotangents, that of the table included.
+
+Two more do less than the work, to show what it costs at least: the products of matrices alone, which is the
+limit of all that compute with matrices, and torch's attention without a bias.
+"""
+
+import numpy as np
+
+from attngrad import reference
+from attngrad.bench.spec import Case, Contender, Operator, Sizes
+from attngrad.bench.table_contenders import (
+    build_compiled_embedding,
+    build_compiled_gather,
+    build_compiled_sdpa,
+    build_compiled_toeplitz,
+    build_embedding,
+    build_flex,
+    build_gather,
+    build_jax,
+    build_products,
+    build_sdpa,
+    build_tiled,
+    build_toeplitz,
+    build_triton,
+    build_without_bias,
+)
+
+LIMIT = "products alone"
+
+
+def shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the inputs; the table has a row for each offset in the longer sequence."""
+    B, H, N, M, D = (sizes[letter] for letter in "BHNMD")
+    queries, keys = (B, H, N, D), (B, H, M, D)
+    return {"q": queries, "k": keys, "v": keys, "table": (H, 2 * max(N, M) - 1), "do": queries}
+
+
+def exact(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the results of the reference, in float64, one head after the other."""
+    N, M = inputs["q"].shape[2], inputs["k"].shape[2]
+    row = np.arange(M) - np.arange(N)[:, None] + max(N, M) - 1
+    heads = [of_head({name: x[:, h : h + 1] for name, x in inputs.items() if name != "table"},
+                     inputs["table"][h : h + 1], row) for h in range(len(inputs["table"]))]  # fmt: skip
+    axes = {name: 0 if name == "dtable" else 1 for name in OUTPUTS}
+    return {name: np.concatenate([one[name] for one in heads], axis) for name, axis in axes.items()}
+
+
+def of_head(inputs: dict[str, np.ndarray], table: np.ndarray, row: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the results of the reference for one head."""
+    saved = reference.attention(*(inputs[name] for name in "qkv"), reference.table_bias(table, row))
+    found = reference.attention_vjp(saved, inputs["do"])
+    dtable = reference.table_bias_vjp(row, found.dbias, table.shape[1])
+    return {"o": saved.o, "dq": found.dq, "dk": found.dk, "dv": found.dv, "dtable": dtable}
+
+
+def flops(sizes: Sizes) -> int:
+    """Count the operations of the six products; what is done entry by entry is not counted.
+
+    Formula: 12 B H N M D, as for "bias-gradient". Who computes the scores again does a sixth more, which
+    does not count either.
+
+    >>> flops({"B": 1, "H": 1, "N": 2, "M": 3, "D": 5})
+    360
+    """
+    return 12 * sizes["B"] * sizes["H"] * sizes["N"] * sizes["M"] * sizes["D"]
+
+
+def moved(sizes: Sizes) -> int:
+    """Count the numbers that at least have to be moved, where no N x M matrix is stored.
+
+    Formula: B H D (4 N + 4 M) + 2 H (2 max(N, M) - 1), for q, do, k, v and the table read, o, dq, dk, dv and
+    dtable written.
+
+    >>> moved({"B": 1, "H": 1, "N": 2, "M": 3, "D": 5})
+    110
+    """
+    B, H, N, M, D = (sizes[letter] for letter in "BHNMD")
+    return B * H * D * 4 * (N + M) + 2 * H * (2 * max(N, M) - 1)
+
+
+def _cases(n: int, devices: tuple[str, ...] = ("cpu", "cuda"), rounds: int | None = None) -> tuple[Case, ...]:
+    """Return eight heads of n queries and keys with 64 features, with either allocator on the CPU."""
+    sizes = {"B": 1, "H": 8, "N": n, "M": n, "D": 64}
+    tuned = Case(f"{n} tuned", sizes, devices=("cpu",), tuned=True, rounds=rounds)
+    return Case(str(n), sizes, devices=devices, rounds=rounds), tuned
+
+
+OUTPUTS = {"o": "forward", "dq": "backward", "dk": "backward", "dv": "backward", "dtable": "backward"}
+TABLE_GRADIENT = Operator(
+    name="table-gradient",
+    work="q, k, v, table, do -> o, dq, dk, dv, dtable",
+    contenders=(
+        Contender("eager gather", build_gather),
+        Contender("eager embedding", build_embedding),
+        Contender("Toeplitz view", build_toeplitz),
+        Contender("SDPA, gathered mask", build_sdpa),
+        Contender("attngrad tiled", build_tiled),
+        Contender("attngrad triton", build_triton, devices=("cuda",)),
+        Contender("compiled gather", build_compiled_gather, compiled=True),
+        Contender("compiled embedding", build_compiled_embedding, compiled=True),
+        Contender("compiled Toeplitz", build_compiled_toeplitz, compiled=True),
+        Contender("compiled SDPA", build_compiled_sdpa, compiled=True),
+        Contender("jax.jit gather", build_jax, devices=("cpu",), compiled=True),
+        Contender("FlexAttention", build_flex, devices=("cuda",), compiled=True),
+        Contender("SDPA without bias", build_without_bias, bound=True),
+        Contender(LIMIT, build_products, devices=("cpu",), bound=True),
+    ),
+    cases=(*_cases(256), *_cases(512), *_cases(1024), *_cases(2048, rounds=5), *_cases(4096, rounds=5)),
+    quick={"cpu": "256", "cuda": "1024"},
+    outputs=OUTPUTS,
+    shapes=shapes,
+    exact=exact,
+    flops=flops,
+    moved=moved,
+    limit=LIMIT,
+)
