@@ -1,6 +1,10 @@
-"""Shapes and types of the core's signatures are checked at run time in these tests."""
+"""Shapes and types of the core's signatures are checked at run time in these tests; kernels run on a CPU."""
 
+import os
 from collections.abc import Iterator
+
+# Read when triton is imported, by torch too: its interpreter runs kernels on the CPU.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 import jaxtyping
 import pytest

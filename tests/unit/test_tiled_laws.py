@@ -10,6 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
+import attngrad
 from attngrad import layers, tiled
 from attngrad.checks import check_close
 from attngrad.layers import ClipMap, OffsetMap, RelativeBias, T5Map, WindowMap
@@ -280,7 +281,9 @@ def test_the_kernels_are_given_what_the_layer_checked(monkeypatch):
         given.update(named, diagonals=diagonals)
         return layers.attention(q, k, v, causal=True, query_start=6, return_lse=True)
 
-    monkeypatch.setitem(sys.modules, "attngrad.kernels", SimpleNamespace(attention=attend))
+    kernels = SimpleNamespace(attention=attend)
+    monkeypatch.setitem(sys.modules, "attngrad.kernels", kernels)
+    monkeypatch.setitem(vars(attngrad), "kernels", kernels)
     inputs, bias = CASE.inputs(), CASE.module()
     mask = torch.ones(1, 1, 1, 29, dtype=torch.bool)
     options = {"mask": mask, "causal": True, "query_start": 6, "scale": 0.5}

@@ -32,7 +32,9 @@ AXES = {
     "R": "rows of a bias table",
     "rows": "all leading axes: one softmax row for each of their indices",
     "offsets": "distinct relative offsets",
+    "diagonals": "diagonals of the pairs of N queries and M keys, N + M - 1",
     "steps": "steps of a difference",
+    "points": "points of a figure",
     "V": "tokens of a vocabulary",
 }
 

@@ -23,9 +23,9 @@ GIGA, MEBI = 1e9, 2.0**20
 
 
 def growth(
-    lengths: Float[np.ndarray, " K"],
-    times: Mapping[str, Float[np.ndarray, " K"]],
-    memory: Mapping[str, Float[np.ndarray, " K"]],
+    lengths: Float[np.ndarray, " points"],
+    times: Mapping[str, Float[np.ndarray, " points"]],
+    memory: Mapping[str, Float[np.ndarray, " points"]],
 ) -> tuple[Any, dict[str, np.ndarray]]:
     """Draw seconds and bytes against the length of a sequence, on scales of powers, a line for each name.
 
@@ -73,7 +73,7 @@ def _draw_lines(axes: Any, lengths: np.ndarray, lines: Mapping[str, np.ndarray],
 
 
 def roofline(
-    points: Mapping[str, Float[np.ndarray, "_ 2"]], peak: float, bandwidth: float
+    points: Mapping[str, Float[np.ndarray, "... 2"]], peak: float, bandwidth: float
 ) -> tuple[Any, dict[str, np.ndarray]]:
     """Draw speed against operations per byte, under the roof of the machine, a mark for each name.
 

@@ -63,7 +63,7 @@ def running_output(
 
 
 def leaks(
-    means: Float[np.ndarray, " K"], errors: Mapping[str, Float[np.ndarray, " K"]]
+    means: Float[np.ndarray, " points"], errors: Mapping[str, Float[np.ndarray, " points"]]
 ) -> tuple[Any, dict[str, np.ndarray]]:
     """Draw relative errors against the mean of the values, both on scales of powers, a line for each name.
 
