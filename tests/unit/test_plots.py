@@ -12,14 +12,6 @@ from attngrad.reference import softmax, softmax_jacobian
 matplotlib.use("Agg")
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 def test_the_heatmap_shows_the_jacobian():
     p = np.array([0.1, 0.2, 0.3, 0.4])
     figure, jacobian = plots.jacobian_heatmap(p)

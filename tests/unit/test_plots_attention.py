@@ -14,14 +14,6 @@ RNG = np.random.default_rng(8)
 N, M, D, D_V = 3, 5, 2, 4
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 def test_the_graph_has_the_shapes_of_all_arrays_and_cotangents():
     figure, flow = plots.attention_flow(N, M, D, D_V)
     q, k, v, bias = (RNG.standard_normal((1, 1, *flow["shapes"][name])) for name in "QKVb")

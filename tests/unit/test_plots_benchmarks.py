@@ -12,14 +12,6 @@ matplotlib.use("Agg")
 LENGTHS = np.array([256.0, 512.0, 2048.0])
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 def test_powers_are_told_and_lines_are_those_given():
     times = {"square": 1e-6 * LENGTHS**2, "line": 2e-4 * LENGTHS}
     memory = {"line": 1e3 * LENGTHS, "still": np.full(3, 2.0**20)}

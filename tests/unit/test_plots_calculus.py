@@ -15,14 +15,6 @@ S, T = np.log([1.0, 2.0, 4.0]), np.array([1.0, 0.0, 0.0])
 ROUNDOFF = 2.0**-53
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def errors():
     return plots.step_errors(S, T)

@@ -11,14 +11,6 @@ matplotlib.use("Agg")
 FALLING = np.array([4.0, 2.0, 1.0])
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 def test_losses_are_drawn_in_units_of_the_first():
     figure, shown = mistaken_runs(
         {"SGD": {"right": FALLING, "wrong": 3 * FALLING}, "Adam": {"right": FALLING}}

@@ -12,14 +12,6 @@ matplotlib.use("Agg")
 RNG = np.random.default_rng(15)
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 @pytest.mark.parametrize(("N", "M"), [(1, 1), (1, 4), (4, 1), (2, 2), (3, 5), (7, 4)])
 def test_a_long_pitch_puts_each_diagonal_into_a_column(N, M):
     ds = RNG.normal(size=(N, M))

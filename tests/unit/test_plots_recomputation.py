@@ -14,14 +14,6 @@ RNG = np.random.default_rng(14)
 M = 6
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 def test_the_path_has_attention_over_the_first_keys_at_each_step():
     s, v = RNG.standard_normal(M), RNG.standard_normal((M, 2))
     figure, path = plots.running_output(s, v)

@@ -14,14 +14,6 @@ TABLES = {"true": np.array([0.0, 3.0, 1.0, 0.0, -1.0]), "wrong": np.array([5.0, 
 LOSSES = {"true": np.array([1.0, 0.1, 0.0]), "wrong": np.array([1.0, 2.0, 3.0])}
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 def test_the_matrices_are_drawn_with_their_own_axes():
     figure, shown = plots.index_matrices(WRITTEN, -WRITTEN.T)
     assert np.array_equal(shown["written"], WRITTEN)

@@ -12,14 +12,6 @@ matplotlib.use("Agg")
 RNG = np.random.default_rng(3)
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
-
-
 def test_the_bars_are_the_sums_of_the_colours():
     ds = RNG.normal(size=(3, 5))
     figure, data = plots.diagonal_sums(ds, query_start=1)

@@ -8,7 +8,6 @@ says why there are none.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,15 +26,6 @@ TOLD = (
     "softcap", "softcap_on", "lengths", "strides", "repeats", "wants", "exercises", "notes",
 )  # fmt: skip
 CARRIED = {"float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": np.float32}
-
-
-@dataclass(frozen=True)
-class Answers:
-    """One case's part of a file of answers, as it came: arrays by name, or why there are none."""
-
-    arrays: dict[str, np.ndarray]
-    unsupported: str = ""
-    error: str = ""
 
 
 def turned(name: str, x: np.ndarray, spec: Spec) -> np.ndarray:
@@ -166,8 +156,3 @@ def outcome(case: Case, spec: Spec, runs: list[Mapping[str, Any]], faults: Itera
                 faults.append(f"shape: {came}")
         read.append(arrays)
     return Outcome("ok", answers=read[0], repeats=tuple(read[1:]), faults=tuple(faults))
-
-
-def with_name(case: Case, name: str) -> Case:
-    """Return the same case under another name."""
-    return replace(case, name=name)
