@@ -88,7 +88,9 @@ def run_cells(path: Path, notebook: NotebookNode) -> None:
         BookError: a cell failed, took too long or ended its kernel.
     """
     folder = {"metadata": {"path": str(path.parent)}}
-    client = NotebookClient(notebook, timeout=CELL_LIMIT_S, record_timing=False, resources=folder)
+    # Where a kernel cuts what a cell prints into pieces differs from run to run.
+    options = {"record_timing": False, "coalesce_streams": True, "resources": folder}
+    client = NotebookClient(notebook, timeout=CELL_LIMIT_S, **options)
     cells = code_cells(notebook)
     with client.setup_kernel():
         for done, (position, cell) in enumerate(cells, 1):

@@ -40,6 +40,13 @@ def test_a_second_run_stores_the_same(tmp_path: Path, capsys: pytest.CaptureFixt
     assert b"iopub" not in stored
 
 
+def test_what_a_cell_prints_in_pieces_is_one_output(tmp_path: Path) -> None:
+    slowly = "import time\nfor n in range(3):\n    print(n, flush=True)\n    time.sleep(0.5)"
+    path = chapter(tmp_path, (slowly, {}))
+    execute(path)
+    assert [output.text for output in read_notebook(path).cells[0].outputs] == ["0\n1\n2\n"]
+
+
 def test_edited_code_is_stale(tmp_path: Path) -> None:
     path = chapter(tmp_path, ("x = 2", {}))
     execute(path)
