@@ -16,7 +16,8 @@ UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 def run_lines(operator: Operator, run: Run, said: str) -> Iterator[str]:
     """Yield the table of one run: its sizes, a row for each contender, and where it comes from.
 
-    A row is marked stale where its code, that of the first row, or the case is not what it was.
+    A row is marked stale where its code, that of the first row, or the case is not what it was. What is
+    remarked beside numbers stands below the table, which would be too wide with it.
     """
     current = {one.name: one for one in operator.on(run.device)}
     rows = {row.contender: row for row in run.rows}
@@ -27,8 +28,11 @@ def run_lines(operator: Operator, run: Run, said: str) -> Iterator[str]:
     for name in [*current, *(name for name in rows if name not in current)]:
         row = rows.get(name, Row(name, ""))
         cells = _cells(run, row)
-        notes = [note for note in (row.note, "stale" if name in stale else "") if note]
+        notes = [row.note] if row.note and row.time is None else []
+        notes += ["stale"] if name in stale else []
         yield f"{name:<{_width(operator)}}{cells}" + "".join(f"  {note}" for note in notes)
+    remarks = [f"{row.contender:<{_width(operator)}} {row.note}" for row in run.rows if row.time and row.note]
+    yield from ["", *remarks, ""] if remarks else []
     yield from facts(run, said)
 
 
