@@ -8,6 +8,8 @@ from attngrad import layers, reference
 from attngrad.checks import UNIT_ROUNDOFF, check_close, error_budget
 from attngrad.layers import BeitMap, OffsetMap, RelativeBias, T5Map, WindowMap
 from attngrad.notation import RangeError, ShapeError
+from attngrad.tiled import Options, overflow
+from attngrad.tiled.scores import Inputs
 
 from . import attention_cases, tiled_cases
 from .tiled_cases import CASES, SMALL, Shared, random, tiles_of
@@ -240,6 +242,48 @@ def test_scores_too_large_for_base_two_are_computed_with_base_e():
     o, lse = layers.attention(q, k, v, scale=1.0, return_lse=True, impl="tiled")
     torch.testing.assert_close(o, v.mean(dim=2, keepdim=True).expand(1, 1, 2, 2))
     assert lse.flatten().tolist() == pytest.approx([3e38] * 2)
+
+
+def scores_of(size, N=2, M=300, D=4):
+    """Return q and k whose scores at scale 1 are minus or plus this size, and values for them."""
+    q, k = torch.ones(1, 1, N, D), torch.full((1, 1, M, D), size / D)
+    q[:, :, 0] = -1.0
+    return q, k, random(1, 1, M, 3).float()
+
+
+def test_scores_are_shifted_unless_they_and_the_values_are_moderate():
+    scale = torch.tensor(1.0)
+
+    def shifts(size, values=1.0, **more):
+        q, k, v = scores_of(size)
+        inputs = Inputs(q, k, v * values, scale, *[None] * 5)._replace(**more)
+        return overflow.base_for(inputs, Options()).shifts
+
+    for size, values in ((0.0, 1.0), (22.1, 1.0), (22.1, 1e15), (22.1, 1e-15)):
+        assert not shifts(size, values)
+    for size, values in ((22.3, 1.0), (1e30, 1.0), (3e38, 1.0), (1.0, 1e20), (1.0, 1e-20), (1.0, 0.0)):
+        assert shifts(size, values)
+    for name in ("diagonals", "bias"):
+        assert not shifts(20.0, **{name: torch.tensor([[2.0, -torch.inf]])})
+        assert shifts(20.0, **{name: torch.tensor([[-2.3, 0.0]])})
+    # Squares below the range of floats count as what they may be.
+    assert overflow._longest(torch.full((1, 4), 1e-30)) >= 2e-30
+    assert overflow._longest(torch.zeros(0, 4)) == 0.0
+
+
+@pytest.mark.parametrize("size", [22.1, 22.3])
+@pytest.mark.parametrize("values", [1e-36, 1e-20, 1.0, 1e20, 1e36])
+def test_values_of_any_size_are_averaged(size, values):
+    """On either side of the bound for scores, and with cotangents as small or large as the values are not."""
+    q, k, v = (x.requires_grad_() for x in scores_of(size))
+    by_o = torch.full((1, 1, 2, 3), 1.0 / values)
+    want = layers.attention(q, k, v, scale=1.0)
+    wanted = torch.autograd.grad(want, (q, k, v), torch.ones_like(by_o))
+    large = (v.detach() * values).requires_grad_()
+    o = layers.attention(q, k, large, scale=1.0, impl="tiled")
+    dq, dk, dv = torch.autograd.grad(o, (q, k, large), by_o)
+    for got, one in zip((o / values, dq, dk, dv * values), (want, *wanted), strict=True):
+        torch.testing.assert_close(got, one, rtol=1e-4, atol=1e-5)
 
 
 def test_heads_of_a_module_must_fit():

@@ -6,10 +6,11 @@ import math
 import pytest
 import torch
 
-from attngrad.tiled import backward, forward, geometry, scores
+from attngrad.tiled import backward, forward, geometry, overflow, scores
 from attngrad.tiled.geometry import Block, SkewMemory, Tile, Tiling, length, parts
 
 from .test_tiled import test_a_cotangent_on_a_query_without_a_key_is_not_read as unread
+from .test_tiled import test_values_of_any_size_are_averaged as of_any_size
 from .tiled_cases import CASES, Shared, padding_cleared_once
 
 attention = importlib.import_module("attngrad.tiled.attention")
@@ -138,6 +139,15 @@ def test_reading_a_cotangent_where_there_is_no_key_is_found(monkeypatch):
     monkeypatch.setattr(attention, "row_terms", empty_rows_read)
     with pytest.raises(AssertionError):
         unread()
+
+
+@pytest.mark.parametrize(("name", "values"), [("SMALL", 1.0), ("MODERATE", 1e36)])
+def test_a_bound_that_is_left_out_is_found(name, values, monkeypatch):
+    size = {"SMALL": 100.0, "MODERATE": 22.1}[name]
+    of_any_size(size, values)
+    monkeypatch.setattr(overflow, name, math.inf)
+    with pytest.raises(AssertionError):
+        of_any_size(size, values)
 
 
 def test_a_mistake_in_ragged_tiles_shows_in_no_tile_that_is_whole(monkeypatch):

@@ -12,18 +12,24 @@ from attngrad import layers, reference
 from attngrad.checks import check_close
 from attngrad.layers import AlibiMap, ClipMap, OffsetMap, RelativeBias, T5Map
 from attngrad.offsets import relative_offset
-from attngrad.tiled import geometry
+from attngrad.tiled import geometry, overflow
 
 # Rows, columns, and entries of the rows of all heads of a block.
 SMALL = {"one pair": (1, 1, 1), "small": (3, 4, 24), "several heads": (2, 5, 70), "all": (256, 2048, 2**19)}
 TILES = SMALL | {"middle": (64, 128, 2**13)}
+# With these, small scores are shifted as well as large ones.
+SHIFTED = ("one pair", "several heads")
 
 
 @contextmanager
 def tiles_of(name: str):
     """Compute with tiles of other sizes."""
     rows, columns, entries = TILES[name]
-    with patch.multiple(geometry, ROWS=rows, COLUMNS=columns, ENTRIES=entries):
+    small = -1.0 if name in SHIFTED else overflow.SMALL
+    with (
+        patch.multiple(geometry, ROWS=rows, COLUMNS=columns, ENTRIES=entries),
+        patch.object(overflow, "SMALL", small),
+    ):
         yield
 
 

@@ -10,6 +10,12 @@ What a table says:
     GFLOP/s    operations of the work by its formula, over the time: the same operations for every contender
     GB/s       bytes that the work has to move at least, over the time
     MiB        peak memory of one call beyond its inputs
+    limit      the speed as a part of that of the products alone, measured in the same rounds
+    pages      pages that a call fetches from the system, on a CPU
+    error      the largest error of a result, as a part of its largest entry
+    bits       whether two calls gave equal bits
+
+Where a contender is a part of another, the share of the other's time that it saves stands below.
 
 Memory and times depend on the machine, the number of threads and the allocator of the C library. Ratios
 depend less on the machine, and still on the other two.

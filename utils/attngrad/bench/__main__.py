@@ -54,8 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument("--quick", action="store_true", help="one small case, no compilers, no memory")
     how.add_argument("--record", action="store_true", help="write the rows into book/results")
     add("--case", metavar="NAME", help="one case only, such as 1024")
-    default = f"default {ROUNDS}; with --quick {QUICK_ROUNDS}"
-    add("--rounds", type=int, metavar="N", help=f"rounds, at least 5 ({default})")
+    default = f"default: as the case says, or {ROUNDS}; with --quick {QUICK_ROUNDS}"
+    add("--rounds", type=int, metavar="N", help=f"rounds at most, at least 5 ({default})")
     add("--flush", action="store_true", help="on cuda: empty the cache before each call")
     return parser
 
@@ -74,7 +74,7 @@ def _measure(operator: Operator, case: Case, options: argparse.Namespace, where:
         operator,
         case,
         options.device,
-        rounds=options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS),
+        rounds=options.rounds or (QUICK_ROUNDS if options.quick else None),
         compiled=not options.quick,
         memory=not options.quick,
         flush=options.flush,

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from attngrad.bench.measuring import measure
 from attngrad.bench.registry import find
 from attngrad.bench.results import recorded
-from attngrad.bench.spec import Operator, check_device
+from attngrad.bench.spec import Case, Operator, check_device
 from attngrad.bench.table import run_lines, unmeasured_lines
 from attngrad.notation import RangeError
 
@@ -34,19 +34,18 @@ def show(
     """
     operator, words = find(name), _words()
     check_device(device)
-    if case is not None:
-        operator.case(case, device)
+    named = None if case is None else operator.case(case, device)
     live = "live" in words if live is None else live
     compiled = "compile" in words if compiled is None else compiled
     reason = missing(device) if live else ""
     lines = [f"{operator.name} on {device}: {operator.work}"]
     if live and not reason:
-        chosen = operator.case(case or operator.quick[device], device)
+        chosen = named or operator.case(operator.quick[device], device)
         run = measure(operator, chosen, device, rounds=LIVE_ROUNDS, compiled=compiled)
         lines += ["", *run_lines(operator, run, "measured now")]
     else:
         lines += [f"cannot be measured here: {reason}"] if reason else []
-        lines += _recorded_lines(operator, device, case)
+        lines += _recorded_lines(operator, device, named)
     print("\n".join(lines))
 
 
@@ -68,11 +67,11 @@ def _words() -> set[str]:
     return words
 
 
-def _recorded_lines(operator: Operator, device: str, case: str | None) -> Iterator[str]:
+def _recorded_lines(operator: Operator, device: str, case: Case | None) -> Iterator[str]:
     """Yield the recorded runs, or that nothing is measured."""
     runs = recorded(operator.name, device)
-    chosen = [run for run in runs.values() if case in (None, run.case)]
+    chosen = [run for run in runs.values() if case is None or case.name == run.case]
     for run in chosen:
         yield from ("", *run_lines(operator, run, "recorded"))
     if not chosen:
-        yield from ("", *unmeasured_lines(operator.on(device)))
+        yield from ("", *unmeasured_lines(operator.on(device, case)))

@@ -1,10 +1,13 @@
 """Measuring: every contender is checked against the reference before any is timed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from attngrad import checks
 from attngrad.bench.fingerprint import fingerprint
-from attngrad.bench.memory import cpu_peak, cuda_peak
+from attngrad.bench.memory import LONG_S, cpu_peak, cuda_peak
 from attngrad.bench.provenance import provenance
 from attngrad.bench.results import Row, Run
 from attngrad.bench.spec import (
@@ -17,8 +20,8 @@ from attngrad.bench.spec import (
     Unavailable,
     draw,
 )
-from attngrad.bench.timing import Clock, CpuClock, CudaClock, interleave, ratios, spread
-from attngrad.bench.tuning import is_tuned, pages, tuned_run
+from attngrad.bench.timing import Clock, CpuClock, CudaClock, Spread, interleave, ratios, spread
+from attngrad.bench.tuning import SAMPLES, is_tuned, pages, tuned_run
 
 CLOCKS = {"cpu": CpuClock, "cuda": CudaClock}
 ROUNDS, SAMPLE_S = 11, 0.01
@@ -30,8 +33,8 @@ def measure(
     case: Case,
     device: str,
     *,
-    rounds: int = ROUNDS,
-    sample_s: float = SAMPLE_S,
+    rounds: int | None = None,
+    sample_s: float | None = None,
     compiled: bool = True,
     memory: bool = False,
     flush: bool = False,
@@ -42,32 +45,34 @@ def measure(
 
     Without ``compiled`` those that need a compiler are left out. ``memory`` also measures peak memory, on the
     CPU in a process for each contender. ``flush`` empties the cache of a CUDA device before each call.
+    Without ``rounds`` or ``sample_s`` those of the case are taken; more rounds than it has are not.
 
     Raises: AssertionError for a contender that is wrong or changes its inputs; nothing is timed then.
     """
-    rounds = min(rounds, case.rounds or rounds)
+    rounds, sample_s = _extent(case, rounds, sample_s)
     if case.tuned and not is_tuned():
         return tuned_run(operator.name, case.name, rounds, sample_s, compiled)
     inputs = draw(operator.shapes(case.sizes), case.dtype, device)
-    contenders = operator.on(device)
+    contenders = operator.on(device, case)
     codes = {one.name: code_of(operator, one, device) for one in contenders}
     calls, notes = build(contenders, inputs, compiled, say)
     say("checking")
-    bounds = {one.name for one in contenders if one.bound}
-    verify(operator, {name: call for name, call in calls.items() if name not in bounds}, inputs, case.dtype)
+    checked = {one.name: calls[one.name] for one in contenders if one.name in calls and not one.bound}
+    plain = None if contenders[0] is operator.contenders[0] else operator.plain_in_strips(inputs)
+    judged = verify(operator, checked, inputs, case.dtype, plain)
     say("timing")
     clock = clock or (CudaClock(flush) if device == "cuda" else CpuClock())
     times = interleave(calls, clock, rounds=rounds, sample_s=sample_s)
     compared = ratios(times, to=contenders[0].name)
     peaks = peaks_of(operator, case, device, calls, say) if memory and not case.tuned else {}
-    if operator.limit:
-        notes |= remarks(operator.limit, device, calls, times)
+    found = details(operator, device, calls, times)
     rows = [
-        Row(name, code, spread(times[name]), compared[name], peaks.get(name), notes.get(name, ""))
+        Row(name, code, spread(times[name]), compared[name], peaks.get(name),
+            **found[name], **judged.get(name, {}))
         if name in calls
         else Row(name, code, note=notes[name])
         for name, code in codes.items()
-    ]
+    ]  # fmt: skip
     costs = (operator.flops(case.sizes), operator.moved(case.sizes) * ITEM_BYTES[case.dtype])
     facts = provenance(device, rounds, sample_s, flush)
     return Run(operator.name, device, case.name, case.sizes, case.dtype, *costs, facts, tuple(rows))
@@ -78,18 +83,43 @@ def code_of(operator: Operator, contender: Contender, device: str) -> str:
     return fingerprint([contender.build, operator.shapes, draw, interleave, ratios, CLOCKS[device]])
 
 
-def remarks(
-    limit: str, device: str, calls: Mapping[str, Call], times: Mapping[str, list[float]]
-) -> dict[str, str]:
-    """Return for each call its speed as a part of that of the limit, and on a CPU the pages it fetches."""
-    told: dict[str, list[str]] = {name: [] for name in calls}
+def _extent(case: Case, rounds: int | None, sample_s: float | None) -> tuple[int, float]:
+    """Return how many rounds to measure and how long a sample lasts."""
+    rounds = case.rounds or ROUNDS if rounds is None else min(rounds, case.rounds or rounds)
+    return rounds, (case.sample_s or SAMPLE_S if sample_s is None else sample_s)
+
+
+def details(
+    operator: Operator, device: str, calls: Mapping[str, Call], times: Mapping[str, list[float]]
+) -> dict[str, dict[str, Any]]:
+    """Return for each call what a row has beside times and memory, as far as the operator asks for it.
+
+    That is its speed as a part of that of the limit, the pages that it fetches on a CPU, and the share of the
+    time of another contender that it does not take.
+    """
+    told: dict[str, dict[str, Any]] = {name: {} for name in calls}
     for name, call in calls.items():
+        whole, limit = operator.contender(name, device).part_of, operator.limit
+        if whole in calls:
+            told[name]["rest"] = rest(times[name], times[whole])
         if limit in calls and name != limit:
             slower = ratios({name: times[name], limit: times[limit]}, to=limit)[name].median
-            told[name].append(f"{1.0 / slower:.2f} of limit")
-        if device == "cpu":
-            told[name].append(f"{pages(call)} pages")
-    return {name: ", ".join(parts) for name, parts in told.items()}
+            told[name]["limit"] = 1.0 / slower
+        if limit and device == "cpu":
+            told[name]["pages"] = pages(call, 1 if min(times[name]) > LONG_S else SAMPLES)
+    return told
+
+
+def rest(part: Sequence[float], whole: Sequence[float]) -> Spread:
+    """Return the share of the time of the whole that its part does not take.
+
+    Formula: 1 - part / whole within each round, and the quartiles of that over the rounds.
+
+    >>> rest([0.75, 1.5, 1.0], [1.0, 2.0, 1.0])
+    Spread(low=0.125, median=0.25, high=0.25)
+    """
+    found = ratios({"part": part, "whole": whole}, to="whole")["part"]
+    return Spread(1.0 - found.high, 1.0 - found.median, 1.0 - found.low)
 
 
 def peaks_of(
@@ -120,16 +150,24 @@ def build(
     return calls, notes
 
 
-def verify(operator: Operator, calls: Mapping[str, Call], inputs: Tensors, dtype: str) -> None:
+def verify(
+    operator: Operator,
+    calls: Mapping[str, Call],
+    inputs: Tensors,
+    dtype: str,
+    plain: Tensors | None = None,
+) -> dict[str, dict[str, Any]]:
     """Compare the results of every contender with the reference in float64, in the budget of its type.
 
-    Formula: error <= factor x that of the first contender + one rounding, as `attngrad.checks.error_budget`.
+    Formula: error <= factor x that of the plain run + one rounding, as `attngrad.checks.error_budget`.
+    Without the results ``plain`` of a plain run, it is the first contender. Returned are for each contender
+    its ``error`` and whether it ``repeats``, as a `Row` has them.
 
     Raises: AssertionError that names the operator, the contender and the result or input.
     """
     exact = operator.exact({name: x.double().cpu().numpy() for name, x in inputs.items()})
     before = {name: x.clone() for name, x in inputs.items()}
-    plain: Tensors = {}
+    judged: dict[str, dict[str, Any]] = {}
     for contender, call in calls.items():
         told = f"{operator.name}, {contender}"
         got = call()
@@ -139,6 +177,18 @@ def verify(operator: Operator, calls: Mapping[str, Call], inputs: Tensors, dtype
         for name, kind in operator.outputs.items():
             three = (got[name], plain[name], exact[name])
             checks.error_budget(f"{told}, {name}", *three, dtype=dtype, kind=kind)
+        again = call()
+        judged[contender] = {
+            "error": max(_error(got[name], exact[name]) for name in operator.outputs),
+            "repeats": all(bool(got[name].equal(again[name])) for name in operator.outputs),
+        }
         for name, x in inputs.items():
             if not x.equal(before[name]):
                 raise AssertionError(f"{told}: it changes its input {name}, which the others get too")
+    return judged
+
+
+def _error(got: Any, exact: np.ndarray) -> float:
+    """Return the largest error of a result as a part of its largest entry."""
+    off = np.abs(got.detach().double().cpu().numpy() - exact).max()
+    return float(off / np.abs(exact).max())

@@ -12,6 +12,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from time import perf_counter
 
 from attngrad.bench.spec import Call, draw
 
@@ -19,6 +20,7 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 CHILD = "import sys; from attngrad.bench.memory import child; child(*sys.argv[1:])"
 BLOCK = 65536
 WARM_UPS = 2
+LONG_S = 1.0  # a call that takes longer is not repeated where once will do
 
 
 def cpu_peak(operator: str, case: str, contender: str) -> int | None:
@@ -54,10 +56,14 @@ def child(operator: str, case: str, contender: str) -> None:
 def growth(call: Call) -> int | None:
     """Return by how many bytes the memory of this process grows at most during one call, after a warm-up.
 
-    None where the system does not let a process reset its mark.
+    A call that takes long is called once before, others twice. None where the system does not let a process
+    reset its mark.
     """
     for _ in range(WARM_UPS):
+        start = perf_counter()
         call()
+        if perf_counter() - start > LONG_S:
+            break
     gc.collect()
     try:
         # 5 sets the highest mark of resident memory back to what is resident now.

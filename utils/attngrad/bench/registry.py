@@ -3,10 +3,12 @@
 from attngrad.bench.bias_gradient import BIAS_GRADIENT
 from attngrad.bench.softmax_vjp import SOFTMAX_VJP
 from attngrad.bench.spec import Operator
+from attngrad.bench.table_backward import TABLE_BACKWARD
 from attngrad.bench.table_gradient import TABLE_GRADIENT
 from attngrad.notation import RangeError
 
-OPERATORS = {operator.name: operator for operator in (SOFTMAX_VJP, BIAS_GRADIENT, TABLE_GRADIENT)}
+ALL = (SOFTMAX_VJP, BIAS_GRADIENT, TABLE_GRADIENT, TABLE_BACKWARD)
+OPERATORS = {operator.name: operator for operator in ALL}
 
 
 def find(name: str) -> Operator:

@@ -20,7 +20,13 @@ class ResultsError(ValueError):
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one contender: times in seconds, ratios to the first row, bytes; or why not."""
+    """What was measured of one contender: times in seconds, ratios to the first row, bytes; or why not.
+
+    ``limit`` is its speed as a part of that of the limit, ``pages`` are those that a call fetches from the
+    system, ``error`` is the largest of its errors, each as a part of the largest entry of its result,
+    ``repeats`` says whether two calls gave equal bits, and ``rest`` is the share of the time of the contender
+    of which this one is a part that it does not take.
+    """
 
     contender: str
     fingerprint: str
@@ -28,6 +34,11 @@ class Row:
     ratio: Spread | None = None
     memory: int | None = None
     note: str = ""
+    limit: float | None = None
+    pages: int | None = None
+    error: float | None = None
+    repeats: bool | None = None
+    rest: Spread | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,8 @@ class Run:
 
 SPREAD = {"low": float, "median": float, "high": float}
 ROW = {"contender": str, "fingerprint": str, "time": dict | None, "ratio": dict | None,
-       "memory": int | None, "note": str}  # fmt: skip
+       "memory": int | None, "note": str, "limit": float | None, "pages": int | None,
+       "error": float | None, "repeats": bool | None, "rest": dict | None}  # fmt: skip
 RUN = {"case": str, "sizes": dict, "dtype": str, "flops": int, "bytes": int, "provenance": dict, "rows": list}
 FILE = {"operator": str, "device": str, "runs": list}
 
@@ -129,17 +141,19 @@ def run_of(data: Any, operator: str, device: str, where: str) -> Run:
 def _row(data: Any, where: str) -> Row:
     """Return a row from its form in the file."""
     _check(data, ROW, where)
-    return Row(**{**data, "time": _spread(data["time"], where), "ratio": _spread(data["ratio"], where)})
+    least = {"time": 0.0, "ratio": 0.0, "rest": -math.inf}
+    return Row(**data | {key: _spread(data[key], where, above) for key, above in least.items()})
 
 
-def _spread(data: Any, where: str) -> Spread | None:
-    """Return quartiles from their form in the file."""
+def _spread(data: Any, where: str, above: float) -> Spread | None:
+    """Return quartiles above a number from their form in the file."""
     if data is None:
         return None
     _check(data, SPREAD, where)
     found = Spread(**data)
-    if not 0.0 < found.low <= found.median <= found.high < math.inf:
-        raise ResultsError(f"{where}: expected quartiles 0 < low <= median <= high, got {data}")
+    if not above < found.low <= found.median <= found.high < math.inf:
+        told = f"{above:.0f} < low <= median <= high" if above == 0.0 else "low <= median <= high"
+        raise ResultsError(f"{where}: expected quartiles {told}, got {data}")
     return found
 
 

@@ -29,7 +29,9 @@ class Case:
     """Sizes at which an operator runs, the type of its arrays, and the devices on which it is measured.
 
     With ``tuned`` it runs in a process of its own, whose C library keeps the memory that is freed, so that
-    no page has to be fetched from the system twice. ``rounds`` is how many rounds are enough.
+    no page has to be fetched from the system twice. ``rounds`` is how many rounds are enough, ``sample_s``
+    how many seconds a sample lasts; None stands for what is usual. ``contenders`` names those that take part
+    where not all do, since some would need too much memory.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Case:
     devices: tuple[str, ...] = DEVICES
     tuned: bool = False
     rounds: int | None = None
+    sample_s: float | None = None
+    contenders: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ class Contender:
     ``build(inputs)`` returns a function without arguments that does the whole work once and returns its
     results by name. It is a function on the top level of its module, so that its source can be found.
     ``compiled`` says that building takes a compiler and many seconds. A ``bound`` does less than the work,
-    to show what is left to win; its results are not checked.
+    to show what is left to win; its results are not checked. It may be ``part_of`` another contender, which
+    does the same and more: then the share of its time that the rest takes is shown.
     """
 
     name: str
@@ -55,6 +60,7 @@ class Contender:
     devices: tuple[str, ...] = DEVICES
     compiled: bool = False
     bound: bool = False
+    part_of: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,8 +71,10 @@ class Operator:
     result whether it is of the forward or of the backward pass. ``shapes(sizes)`` gives the inputs, ``exact``
     takes them in float64 and returns the results in float64, ``flops(sizes)`` counts operations, and
     ``moved(sizes)`` counts the numbers that at least have to be read or written. ``quick`` names the case of
-    a live cell, by device. ``limit`` names the contender to whose speed all are compared; where there is one,
-    pages fetched from the system are counted too.
+    a live cell, by device. ``plain_in_strips`` is the plain run on some queries at a time: in a case in which
+    the plain run does not take part, error budgets refer to its results, and ratios to the first contender
+    that does. ``limit`` names the contender to whose speed all are compared; where there is one, pages
+    fetched from the system are counted too.
     """
 
     name: str
@@ -79,12 +87,15 @@ class Operator:
     exact: Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
     flops: Callable[[Sizes], int]
     moved: Callable[[Sizes], int]
+    plain_in_strips: Callable[[Tensors], Tensors] | None = None
     limit: str | None = None
 
-    def on(self, device: str) -> tuple[Contender, ...]:
-        """Return the contenders that run on a device, the plain run first."""
+    def on(self, device: str, case: Case | None = None) -> tuple[Contender, ...]:
+        """Return the contenders that run on a device, in one case or in any, the plain run first."""
         check_device(device)
-        return tuple(one for one in self.contenders if device in one.devices)
+        chosen = None if case is None else case.contenders
+        here = (one for one in self.contenders if device in one.devices)
+        return tuple(one for one in here if chosen is None or one.name in chosen)
 
     def cases_on(self, device: str) -> tuple[Case, ...]:
         """Return the cases that are measured on a device."""

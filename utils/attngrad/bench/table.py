@@ -1,39 +1,74 @@
 """Runs as text: ratios first, then times and what follows from them, and where the rows come from."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from attngrad.bench.measuring import code_of
 from attngrad.bench.results import Row, Run
 from attngrad.bench.spec import Contender, Operator
+from attngrad.bench.timing import Spread
 
 NOT_MEASURED = "not measured"
 COLUMNS = ("ratio", "quartiles", "time", "GFLOP/s", "GB/s", "MiB")
 WIDTHS = (5, 11, 8, 8, 6, 7)
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+DETAILS: dict[str, Callable[[Row], str]] = {
+    "limit": lambda row: "" if row.limit is None else f"{row.limit:.2f}",
+    "pages": lambda row: "" if row.pages is None else str(row.pages),
+    "error": lambda row: "" if row.error is None else f"{row.error:.1e}",
+    "bits": lambda row: "" if row.repeats is None else ("equal" if row.repeats else "other"),
+}
 
 
 def run_lines(operator: Operator, run: Run, said: str) -> Iterator[str]:
     """Yield the table of one run: its sizes, a row for each contender, and where it comes from.
 
-    A row is marked stale where its code, that of the first row, or the case is not what it was. What is
-    remarked beside numbers stands below the table, which would be too wide with it.
+    A row is marked stale where its code, that of the first row, or the case is not what it was.
     """
-    current = {one.name: one for one in operator.on(run.device)}
+    case = {one.name: one for one in operator.cases_on(run.device)}.get(run.case)
+    current = [one.name for one in operator.on(run.device, case)]
     rows = {row.contender: row for row in run.rows}
     stale = stale_rows(operator, run)
-    tuned = any(one.tuned for one in operator.cases if one.name == run.case)
-    yield f"{sizes_of(run)}, {run.dtype}{', tuned allocator' if tuned else ''}"
+    tuned = ", tuned allocator" if case is not None and case.tuned else ""
+    yield f"{sizes_of(run)}, {run.dtype}{tuned}"
     yield f"{'':<{_width(operator)}}" + "".join(f"{c:>{w}}" for c, w in zip(COLUMNS, WIDTHS, strict=True))
     for name in [*current, *(name for name in rows if name not in current)]:
         row = rows.get(name, Row(name, ""))
         cells = _cells(run, row)
-        notes = [row.note] if row.note and row.time is None else []
-        notes += ["stale"] if name in stale else []
+        notes = [note for note in (row.note, "stale" if name in stale else "") if note]
         yield f"{name:<{_width(operator)}}{cells}" + "".join(f"  {note}" for note in notes)
-    remarks = [f"{row.contender:<{_width(operator)}} {row.note}" for row in run.rows if row.time and row.note]
-    yield from ["", *remarks, ""] if remarks else []
+    yield from _detail_lines(operator, run)
     yield from facts(run, said)
+
+
+def _detail_lines(operator: Operator, run: Run) -> Iterator[str]:
+    """Yield a second table with what else was measured, or nothing, and the shares of parts below it."""
+    rows = [row for row in run.rows if any(value(row) for value in DETAILS.values())]
+    shown = [name for name, value in DETAILS.items() if any(map(value, rows))]
+    if shown:
+        yield ""
+        yield f"{'':<{_width(operator)}}" + "".join(f"{name:>9}" for name in shown)
+    for row in rows:
+        cells = (DETAILS[name](row) or "-" for name in shown)
+        yield f"{row.contender:<{_width(operator)}}" + "".join(f"{cell:>9}" for cell in cells)
+    whole = {one.name: one.part_of for one in operator.on(run.device) if one.part_of}
+    less = [
+        f"{row.contender} takes {percent(row.rest)} less than {whole[row.contender]}"
+        for row in run.rows
+        if row.rest is not None and row.contender in whole
+    ]
+    yield from ["", *less] if less else []
+    yield from [""] if shown or less else []
+
+
+def percent(share: Spread) -> str:
+    """Return a share with its quartiles, in percent.
+
+    >>> percent(Spread(-0.0001, 0.025, 0.056))
+    '2.5 % (0.0 to 5.6)'
+    """
+    low, median, high = (round(100.0 * x, 1) + 0.0 for x in (share.low, share.median, share.high))
+    return f"{median:.1f} % ({low:.1f} to {high:.1f})"
 
 
 def unmeasured_lines(contenders: tuple[Contender, ...]) -> Iterator[str]:
@@ -48,7 +83,7 @@ def stale_rows(operator: Operator, run: Run) -> set[str]:
     case = {one.name: one for one in operator.cases_on(run.device)}.get(run.case)
     if case is None or (dict(case.sizes), case.dtype) != (dict(run.sizes), run.dtype):
         return set(measured)
-    current = {one.name: code_of(operator, one, run.device) for one in operator.on(run.device)}
+    current = {one.name: code_of(operator, one, run.device) for one in operator.on(run.device, case)}
     changed = {name for name, code in measured.items() if current.get(name) != code}
     # All ratios are to the first row.
     return set(measured) if run.rows[0].contender in changed else changed

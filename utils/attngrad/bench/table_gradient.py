@@ -7,9 +7,6 @@ Two more do less than the work, to show what it costs at least: the products of 
 limit of all that compute with matrices, and torch's attention without a bias.
 """
 
-import numpy as np
-
-from attngrad import reference
 from attngrad.bench.spec import Case, Contender, Operator, Sizes
 from attngrad.bench.table_contenders import (
     build_compiled_embedding,
@@ -27,6 +24,7 @@ from attngrad.bench.table_contenders import (
     build_triton,
     build_without_bias,
 )
+from attngrad.bench.table_strips import OUTPUTS, exact, plain_in_strips
 
 LIMIT = "products alone"
 
@@ -36,24 +34,6 @@ def shapes(sizes: Sizes) -> dict[str, tuple[int, ...]]:
     B, H, N, M, D = (sizes[letter] for letter in "BHNMD")
     queries, keys = (B, H, N, D), (B, H, M, D)
     return {"q": queries, "k": keys, "v": keys, "table": (H, 2 * max(N, M) - 1), "do": queries}
-
-
-def exact(inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the results of the reference, in float64, one head after the other."""
-    N, M = inputs["q"].shape[2], inputs["k"].shape[2]
-    row = np.arange(M) - np.arange(N)[:, None] + max(N, M) - 1
-    heads = [of_head({name: x[:, h : h + 1] for name, x in inputs.items() if name != "table"},
-                     inputs["table"][h : h + 1], row) for h in range(len(inputs["table"]))]  # fmt: skip
-    axes = {name: 0 if name == "dtable" else 1 for name in OUTPUTS}
-    return {name: np.concatenate([one[name] for one in heads], axis) for name, axis in axes.items()}
-
-
-def of_head(inputs: dict[str, np.ndarray], table: np.ndarray, row: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the results of the reference for one head."""
-    saved = reference.attention(*(inputs[name] for name in "qkv"), reference.table_bias(table, row))
-    found = reference.attention_vjp(saved, inputs["do"])
-    dtable = reference.table_bias_vjp(row, found.dbias, table.shape[1])
-    return {"o": saved.o, "dq": found.dq, "dk": found.dk, "dv": found.dv, "dtable": dtable}
 
 
 def flops(sizes: Sizes) -> int:
@@ -81,14 +61,21 @@ def moved(sizes: Sizes) -> int:
     return B * H * D * 4 * (N + M) + 2 * H * (2 * max(N, M) - 1)
 
 
-def _cases(n: int, devices: tuple[str, ...] = ("cpu", "cuda"), rounds: int | None = None) -> tuple[Case, ...]:
+def _cases(n: int, rounds: int | None = None) -> tuple[Case, ...]:
     """Return eight heads of n queries and keys with 64 features, with either allocator on the CPU."""
     sizes = {"B": 1, "H": 8, "N": n, "M": n, "D": 64}
     tuned = Case(f"{n} tuned", sizes, devices=("cpu",), tuned=True, rounds=rounds)
-    return Case(str(n), sizes, devices=devices, rounds=rounds), tuned
+    return Case(str(n), sizes, rounds=rounds), tuned
 
 
-OUTPUTS = {"o": "forward", "dq": "backward", "dk": "backward", "dv": "backward", "dtable": "backward"}
+# Who keeps an array with a number for each pair would need 8 GiB for each at 16384.
+LONG = Case(
+    "16384",
+    {"B": 1, "H": 8, "N": 16384, "M": 16384, "D": 64},
+    devices=("cpu",),
+    rounds=5,
+    contenders=("attngrad tiled", "SDPA without bias", LIMIT),
+)
 TABLE_GRADIENT = Operator(
     name="table-gradient",
     work="q, k, v, table, do -> o, dq, dk, dv, dtable",
@@ -108,12 +95,13 @@ TABLE_GRADIENT = Operator(
         Contender("SDPA without bias", build_without_bias, bound=True),
         Contender(LIMIT, build_products, devices=("cpu",), bound=True),
     ),
-    cases=(*_cases(256), *_cases(512), *_cases(1024), *_cases(2048, rounds=5), *_cases(4096, rounds=5)),
+    cases=(*_cases(256), *_cases(512), *_cases(1024), *_cases(2048, 5), *_cases(4096, 5), LONG),
     quick={"cpu": "256", "cuda": "1024"},
     outputs=OUTPUTS,
     shapes=shapes,
     exact=exact,
     flops=flops,
     moved=moved,
+    plain_in_strips=plain_in_strips,
     limit=LIMIT,
 )

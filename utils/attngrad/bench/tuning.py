@@ -27,15 +27,15 @@ def is_tuned() -> bool:
     return os.environ.get("GLIBC_TUNABLES") == SETTING or platform.libc_ver()[0] != "glibc"
 
 
-def pages(call: Call) -> int:
-    """Return how many pages a call fetches from the system, the median of a few calls."""
+def pages(call: Call, samples: int = SAMPLES) -> int:
+    """Return how many pages a call fetches from the system, the median of some calls."""
     import resource
 
     def fetched() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
     counts = []
-    for _ in range(SAMPLES):
+    for _ in range(samples):
         before = fetched()
         call()
         counts.append(fetched() - before)

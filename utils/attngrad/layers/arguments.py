@@ -84,9 +84,9 @@ def finite(x: torch.Tensor, given: torch.Tensor, told: str) -> torch.Tensor:
     """Return ``x``; for a value that is not finite raise an error that names what was given in its place."""
     if x.numel() == 0 or unreadable(x):
         return x
-    # To look at the largest and the smallest takes a sixth of the time of looking at each.
+    # A finite sum has finite terms alone, and takes a thirtieth of the time of looking at each of them.
     values = x.detach()
-    if not (math.isfinite(values.amax().item()) and math.isfinite(values.amin().item())):
+    if not math.isfinite(values.sum(dtype=torch.promote_types(x.dtype, torch.float32)).item()):
         refuse(~values.isfinite(), given.detach(), told)
     return x
 

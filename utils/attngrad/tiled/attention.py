@@ -7,7 +7,7 @@ import torch
 from attngrad.tiled.backward import Backward
 from attngrad.tiled.forward import attend
 from attngrad.tiled.overflow import base_for
-from attngrad.tiled.scores import Inputs, Options, Scores
+from attngrad.tiled.scores import Inputs, Options, Scores, live_diagonals
 
 Tensor = torch.Tensor
 
@@ -39,43 +39,44 @@ def attention(
     """
     inputs = Inputs(q, k, v, scale, diagonals, bias, sink, mask, keep)
     detached = Inputs(*(None if x is None else x.detach() for x in inputs))
-    return Attention.apply(base_for(detached, options), options, *inputs)[:2]
+    base, live = base_for(detached, options), live_diagonals(detached, options)
+    return Attention.apply(base, live, options, *inputs)[:2]
 
 
 class Attention(torch.autograd.Function):
     """o, lse, top and inverse of `attend`; saves its inputs and these."""
 
     @staticmethod
-    def forward(base, options, *inputs):
+    def forward(base, live, options, *inputs):
         with _in_own_type(inputs[0]):
-            return attend(Scores(Inputs(*inputs), options, base))
+            return attend(Scores(Inputs(*inputs), options, base, live))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.base, ctx.options = inputs[:2]
+        ctx.base, ctx.live, ctx.options = inputs[:3]
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*output[2:])
-        ctx.save_for_backward(*inputs[2:], *output)
+        ctx.save_for_backward(*inputs[3:], *output)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, do, dlse, *_):
         *inputs, o, lse, top, inverse = ctx.saved_tensors
-        found, needed = Inputs(*inputs), Inputs(*ctx.needs_input_grad[2:])
+        found, needed = Inputs(*inputs), Inputs(*ctx.needs_input_grad[3:])
         if do is None and dlse is None:
             return (None,) * len(ctx.needs_input_grad)
         do, row = row_terms(o, lse, inverse, do, dlse)
         with _in_own_type(o):
-            backward = Backward(Scores(found, ctx.options, ctx.base), needed)
+            backward = Backward(Scores(found, ctx.options, ctx.base, ctx.live), needed)
             backward.run(top, inverse, row, do)
         dsink = through_sink(found.sink, lse, row) if needed.sink else None
-        return None, None, *backward.cotangents(), dsink, None, None
+        return None, None, None, *backward.cotangents(), dsink, None, None
 
 
 def _in_own_type(x: Tensor) -> AbstractContextManager:
     """Return a context in which products have the type of their factors, under autocast too."""
     device = x.device.type
-    if not torch.amp.is_autocast_available(device):
+    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
         return nullcontext()
     return torch.autocast(device, enabled=False)
 

@@ -70,7 +70,7 @@ class Backward:
         """Return dq, dk, dv, dscale, ddiagonals and dbias in the shapes and types of their inputs."""
         inputs, (dk, dv) = self.scores.inputs, (self.dk, self.dv)
         if dk is not None:
-            dk = dk.div_(self.scores.base.unit).to(inputs.k.dtype)
+            dk = dk.to(inputs.k.dtype)
         if dv is not None:
             dv = dv.to(inputs.v.dtype)
         ddiagonals, dbias = self.ddiagonals, self.dbias
@@ -117,7 +117,7 @@ class Backward:
         if self.along_keys:
             lines.along.baddbmm_(ds, heads.k[:, tile.columns])
         if sums.dk is not None:
-            sums.dk[:, tile.columns].baddbmm_(ds.mT, lines.q)
+            sums.dk[:, tile.columns].baddbmm_(ds.mT, lines.q, alpha=1.0 / self.scores.base.unit)
 
     def _ds(self, heads: Heads, tile: Tile, lines: Lines, e: Tensor, keep: Tensor | None) -> Tensor:
         """Return ds = e (do.v + row) of a tile, where dropout acts on do.v."""

@@ -15,8 +15,9 @@ Tensor = torch.Tensor
 class State(NamedTuple):
     """Attention of some queries over some keys.
 
-    The largest score, or the lowest number if no key takes part, and the sums of e^(s - top) and of
-    e^(s - top) v over the keys. Shapes: (..., 1), (..., 1), (..., D_v).
+    ``top`` is the largest score, or the lowest number if no key takes part, or 0 where the base does not
+    shift. The others are the sums of e^(s - top) and of e^(s - top) v over the keys. Shapes: (..., 1),
+    (..., 1), (..., D_v).
     """
 
     top: Tensor
@@ -34,8 +35,12 @@ def over_tile(heads: Heads, tile: Tile, q: Tensor, memory: Memory) -> State:
     """Return the state of the rows of a tile, whose queries are q (heads, rows, D), over its columns."""
     s = memory.tile(heads.count, tile)
     heads.write(s, tile, q)
-    top = s.amax(dim=2, keepdim=True).clamp_(min=torch.finfo(s.dtype).min)
-    p = heads.scores.base.exp_(s.sub_(top))
+    if heads.scores.base.shifts:
+        top = s.amax(dim=2, keepdim=True).clamp_(min=torch.finfo(s.dtype).min)
+        s.sub_(top)
+    else:
+        top = s.new_zeros(*q.shape[:2], 1)
+    p = heads.scores.base.exp_(s)
     total = p.sum(dim=2, keepdim=True)
     if heads.scores.keep is not None:
         heads.by_batch(p).mul_(heads.pairs(heads.scores.keep, tile))
@@ -82,8 +87,11 @@ def finished(scores: Scores, state: State) -> tuple[Tensor, Tensor, Tensor, Tens
     top, total, o = state
     inverse = total.reciprocal().masked_fill_(without_key, 0.0)
     o.mul_(inverse if scores.options.dropout == 0.0 else inverse / (1.0 - scores.options.dropout))
-    lse = scores.base.log_(total).add_(top).div_(scores.base.unit)
-    return o, lse.squeeze(-1), top, inverse
+    log = scores.base.log_(total).add_(top)
+    if not scores.base.shifts:
+        # The lse of small scores absorbs nothing. A total far from 1 would make cotangents small or large.
+        top, inverse = log.masked_fill(without_key, 0.0), inverse.sign_()
+    return o, log.div_(scores.base.unit).squeeze(-1), top, inverse
 
 
 def over_sink(scores: Scores) -> State:

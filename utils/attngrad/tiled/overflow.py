@@ -1,25 +1,44 @@
-"""Scores near the largest float: which base serves for them, and which are refused."""
+"""Small scores, and those near the largest float: which base serves for them, and which are refused."""
+
+import math
 
 import torch
 
 from attngrad.notation import RangeError, first_index
 from attngrad.tiled.geometry import ROWS, length, parts
-from attngrad.tiled.scores import LOG2_E, TWO, Base, E, Inputs, Options, four_axes
+from attngrad.tiled.scores import LOG2_E, TWO, UNSHIFTED, Base, E, Inputs, Options, four_axes
 
 Tensor = torch.Tensor
+
+# Scores of at most 32 give powers of two between 2^-32 and 2^32. Times values of at most 2^60, 2^34 of them
+# have a sum in the range of float32, and values of about 2^-60 are not lost.
+SMALL, MODERATE = 32.0, 2.0**60
 
 
 def base_for(inputs: Inputs, options: Options) -> Base:
     """Return base 2 where a bound on all scores shows that they fit, else base e after a look at each.
 
+    Where the bound is small and values are not extreme, no score has to be shifted.
+
     Raises: RangeError for a score beyond the range of floats.
     """
-    bound = inputs.q.shape[-1] * _size(inputs.q) * _size(inputs.k) * abs(float(inputs.scale))
+    bound = _longest(inputs.q) * _longest(inputs.k) * abs(float(inputs.scale))
     bound += sum(_size(x) for x in (inputs.diagonals, inputs.bias, inputs.sink) if x is not None)
+    if bound * LOG2_E <= SMALL:
+        of_values = float(torch.linalg.vector_norm(inputs.v, dtype=inputs.scale.dtype))
+        return UNSHIFTED if 1.0 / MODERATE <= of_values <= MODERATE else TWO
     if bound * LOG2_E < torch.finfo(inputs.scale.dtype).max / 4:
         return TWO
     _refuse_overflow(inputs, options)
     return E
+
+
+def _longest(x: Tensor) -> float:
+    """Return a bound on the norms of vectors (..., D), whose squares may be too small for floats."""
+    if x.numel() == 0:
+        return 0.0
+    norms = torch.linalg.vector_norm(x, dim=-1, dtype=torch.promote_types(x.dtype, torch.float32))
+    return float(norms.amax()) + math.sqrt(x.shape[-1] * torch.finfo(norms.dtype).tiny)
 
 
 def _size(x: Tensor) -> float:

@@ -36,28 +36,34 @@ class Options(NamedTuple):
 
 
 class Base(NamedTuple):
-    """The base of the exponential; scores are multiplied by ``unit``, the logarithm of e in it."""
+    """The base of the exponential; scores are multiplied by ``unit``, the logarithm of e in it.
+
+    Where ``shifts`` is False, all scores are so small that the forward pass need not look for the largest of
+    a row: no power of the base leaves the range of floats, nor does a sum of them.
+    """
 
     unit: float
     exp_: Callable[[Tensor], Tensor]
     log_: Callable[[Tensor], Tensor]
+    shifts: bool = True
 
 
 # torch takes a third of the time to exponentiate with base 2. Base e is for scores near the largest float.
 TWO = Base(LOG2_E, Tensor.exp2_, Tensor.log2_)
+UNSHIFTED = TWO._replace(shifts=False)
 E = Base(1.0, Tensor.exp_, Tensor.log_)
 
 
 class Scores:
     """The scores of all pairs times the unit of the base: what they are made of, and how they are divided."""
 
-    def __init__(self, inputs: Inputs, options: Options, base: Base) -> None:
+    def __init__(self, inputs: Inputs, options: Options, base: Base, live: slice) -> None:
         (B, H, N, _), (_, H_kv, M, _) = inputs.q.shape, inputs.k.shape
         self.inputs, self.options, self.base = inputs, options, base
         self.factor = inputs.scale * base.unit
         self.diagonals = self._diagonals(N, M)
         self.bias, self.mask, self.keep = map(four_axes, (inputs.bias, inputs.mask, inputs.keep))
-        self.tiling = Tiling(B, H, H_kv, N, M, self._live(N + M - 1))
+        self.tiling = Tiling(B, H, H_kv, N, M, live)
 
     def _diagonals(self, N: int, M: int) -> Tensor | None:
         """Return the bias of each diagonal times the unit, minus infinity where a causal mask hides it."""
@@ -70,13 +76,6 @@ class Scores:
         if start is not None:
             scaled[:, max(0, start + N) :] = -torch.inf
         return scaled.expand(self.inputs.q.shape[1], -1)
-
-    def _live(self, number: int) -> slice:
-        """Return between which diagonals all pairs lie that take part."""
-        if self.diagonals is None:
-            return slice(0, number)
-        live = (self.diagonals != -torch.inf).any(dim=0).nonzero()
-        return slice(int(live[0]), int(live[-1]) + 1) if len(live) else slice(0, 0)
 
     def blocks(self) -> Iterator["Heads"]:
         """Yield the heads of each block."""
@@ -177,6 +176,17 @@ class Heads:
             yield hankel(self.diagonals, tile).isneginf()
         if dense is not None and capped:
             yield self.pairs(dense, tile).isneginf()
+
+
+def live_diagonals(inputs: Inputs, options: Options) -> slice:
+    """Return between which diagonals all pairs lie that take part."""
+    N, number = inputs.q.shape[2], max(0, inputs.q.shape[2] + inputs.k.shape[2] - 1)
+    if options.query_start is not None:
+        number = min(number, max(0, options.query_start + N))
+    if inputs.diagonals is None or not (hidden := inputs.diagonals[:, :number] == -torch.inf).any():
+        return slice(0, number)
+    live = (~hidden.all(dim=0)).nonzero()
+    return slice(int(live[0]), int(live[-1]) + 1) if len(live) else slice(0, 0)
 
 
 def four_axes(x: Tensor | None) -> Tensor | None:
