@@ -7,7 +7,7 @@ Two more do less than the work, to show what it costs at least: the products of 
 limit of all that compute with matrices, and torch's attention without a bias.
 """
 
-from attngrad.bench.spec import Case, Contender, Operator, Sizes
+from attngrad.bench.spec import DEVICES, Case, Contender, Operator, Sizes
 from attngrad.bench.table_contenders import (
     build_compiled_embedding,
     build_compiled_gather,
@@ -61,11 +61,11 @@ def moved(sizes: Sizes) -> int:
     return B * H * D * 4 * (N + M) + 2 * H * (2 * max(N, M) - 1)
 
 
-def _cases(n: int, rounds: int | None = None) -> tuple[Case, ...]:
+def _cases(n: int, devices: tuple[str, ...] = ("cpu",), rounds: int | None = None) -> tuple[Case, ...]:
     """Return eight heads of n queries and keys with 64 features, with either allocator on the CPU."""
     sizes = {"B": 1, "H": 8, "N": n, "M": n, "D": 64}
     tuned = Case(f"{n} tuned", sizes, devices=("cpu",), tuned=True, rounds=rounds)
-    return Case(str(n), sizes, rounds=rounds), tuned
+    return Case(str(n), sizes, devices=devices, rounds=rounds), tuned
 
 
 # Who keeps an array with a number for each pair would need 8 GiB for each at 16384.
@@ -95,7 +95,15 @@ TABLE_GRADIENT = Operator(
         Contender("SDPA without bias", build_without_bias, bound=True),
         Contender(LIMIT, build_products, devices=("cpu",), bound=True),
     ),
-    cases=(*_cases(256), *_cases(512), *_cases(1024), *_cases(2048, 5), *_cases(4096, 5), LONG),
+    # Five programs are compiled for each case, so there are two on a GPU.
+    cases=(
+        *_cases(256),
+        *_cases(512),
+        *_cases(1024, DEVICES),
+        *_cases(2048, rounds=5),
+        *_cases(4096, DEVICES, rounds=5),
+        LONG,
+    ),
     quick={"cpu": "256", "cuda": "1024"},
     outputs=OUTPUTS,
     shapes=shapes,
