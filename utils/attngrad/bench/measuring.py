@@ -22,6 +22,7 @@ from attngrad.bench.spec import (
 )
 from attngrad.bench.timing import Clock, CpuClock, CudaClock, Spread, interleave, ratios, spread
 from attngrad.bench.tuning import SAMPLES, is_tuned, pages, tuned_run
+from attngrad.checks.compare import real_array
 
 CLOCKS = {"cpu": CpuClock, "cuda": CudaClock}
 ROUNDS, SAMPLE_S = 11, 0.01
@@ -190,5 +191,4 @@ def verify(
 
 def _error(got: Any, exact: np.ndarray) -> float:
     """Return the largest error of a result as a part of its largest entry."""
-    off = np.abs(got.detach().double().cpu().numpy() - exact).max()
-    return float(off / np.abs(exact).max())
+    return float(np.abs(real_array("got", got) - exact).max() / np.abs(exact).max())

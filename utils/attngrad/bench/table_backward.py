@@ -5,7 +5,6 @@ comes twice: with a table that is trained, and with one that is fixed, whose gra
 second does the same and less, so the time that it saves is the table's share of the backward pass.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from attngrad.bench import table_strips
 from attngrad.bench.spec import Call, Case, Contender, Operator, Sizes, Tensors, Unavailable
 from attngrad.bench.table_contenders import INPUTS, gather, row_of_pairs, shared_bias
-from attngrad.bench.table_gradient import shapes
+from attngrad.bench.table_gradient import case_of, shapes, with_either_allocator
 
 FIXED = INPUTS[:3]  # what is trained where the table is fixed
 
@@ -116,26 +115,15 @@ def moved(sizes: Sizes) -> int:
     return B * H * D * (3 * N + 4 * M) + 2 * H * (2 * max(N, M) - 1)
 
 
-def _sizes(n: int) -> Sizes:
-    """Return eight heads of n queries and keys with 64 features."""
-    return {"B": 1, "H": 8, "N": n, "M": n, "D": 64}
-
-
-def _on_cpu(n: int) -> tuple[Case, ...]:
+def _on_cpu(n: int) -> tuple[Case, Case]:
     """Return the cases of n tokens with either allocator, sampled longer than usual and more often.
 
     Shares of a few percent have to be told apart from noise.
     """
-    usual = Case(str(n), _sizes(n), devices=("cpu",), rounds=31, sample_s=0.2)
-    return usual, replace(usual, name=f"{n} tuned", tuned=True)
+    return with_either_allocator(case_of(n, rounds=31, sample_s=0.2))
 
 
-def _on_cuda(n: int) -> Case:
-    """Return the case of n tokens on a device whose clock has less noise."""
-    return Case(str(n), _sizes(n), devices=("cuda",))
-
-
-OUTPUTS = {"dq": "backward", "dk": "backward", "dv": "backward", "dtable": "backward"}
+OUTPUTS = {name: kind for name, kind in table_strips.OUTPUTS.items() if kind == "backward"}
 TABLE_BACKWARD = Operator(
     name="table-backward",
     work="do -> dq, dk, dv, dtable",
@@ -153,7 +141,12 @@ TABLE_BACKWARD = Operator(
             part_of="attngrad triton",
         ),
     ),
-    cases=(*_on_cpu(512), *_on_cpu(1024), *_on_cpu(2048), _on_cuda(1024), _on_cuda(4096)),
+    cases=(
+        *_on_cpu(512),
+        *_on_cpu(1024),
+        *_on_cpu(2048),
+        *(case_of(n, ("cuda",)) for n in (1024, 4096)),
+    ),
     quick={"cpu": "512", "cuda": "1024"},
     outputs=OUTPUTS,
     shapes=shapes,

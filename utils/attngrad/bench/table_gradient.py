@@ -7,6 +7,9 @@ Two more do less than the work, to show what it costs at least: the products of 
 limit of all that compute with matrices, and torch's attention without a bias.
 """
 
+from dataclasses import replace
+from typing import Any
+
 from attngrad.bench.spec import DEVICES, Case, Contender, Operator, Sizes
 from attngrad.bench.table_contenders import (
     build_compiled_embedding,
@@ -61,21 +64,18 @@ def moved(sizes: Sizes) -> int:
     return B * H * D * 4 * (N + M) + 2 * H * (2 * max(N, M) - 1)
 
 
-def _cases(n: int, devices: tuple[str, ...] = ("cpu",), rounds: int | None = None) -> tuple[Case, ...]:
-    """Return eight heads of n queries and keys with 64 features, with either allocator on the CPU."""
-    sizes = {"B": 1, "H": 8, "N": n, "M": n, "D": 64}
-    tuned = Case(f"{n} tuned", sizes, devices=("cpu",), tuned=True, rounds=rounds)
-    return Case(str(n), sizes, devices=devices, rounds=rounds), tuned
+def case_of(n: int, devices: tuple[str, ...] = ("cpu",), **more: Any) -> Case:
+    """Return the case of eight heads of n queries and keys with 64 features."""
+    return Case(str(n), {"B": 1, "H": 8, "N": n, "M": n, "D": 64}, devices=devices, **more)
+
+
+def with_either_allocator(case: Case) -> tuple[Case, Case]:
+    """Return a case, and the same on the CPU with the tuned allocator."""
+    return case, replace(case, name=f"{case.name} tuned", devices=("cpu",), tuned=True)
 
 
 # Who keeps an array with a number for each pair would need 8 GiB for each at 16384.
-LONG = Case(
-    "16384",
-    {"B": 1, "H": 8, "N": 16384, "M": 16384, "D": 64},
-    devices=("cpu",),
-    rounds=5,
-    contenders=("attngrad tiled", "SDPA without bias", LIMIT),
-)
+LONG = case_of(16384, rounds=5, contenders=("attngrad tiled", "SDPA without bias", LIMIT))
 TABLE_GRADIENT = Operator(
     name="table-gradient",
     work="q, k, v, table, do -> o, dq, dk, dv, dtable",
@@ -97,11 +97,11 @@ TABLE_GRADIENT = Operator(
     ),
     # Five programs are compiled for each case, so there are two on a GPU.
     cases=(
-        *_cases(256),
-        *_cases(512),
-        *_cases(1024, DEVICES),
-        *_cases(2048, rounds=5),
-        *_cases(4096, DEVICES, rounds=5),
+        *with_either_allocator(case_of(256)),
+        *with_either_allocator(case_of(512)),
+        *with_either_allocator(case_of(1024, DEVICES)),
+        *with_either_allocator(case_of(2048, rounds=5)),
+        *with_either_allocator(case_of(4096, DEVICES, rounds=5)),
         LONG,
     ),
     quick={"cpu": "256", "cuda": "1024"},
